@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from frazil.vector.builder import Builder
     from frazil.vector.engines import Engine, LocalEngine, SparkEngine
     from frazil.vector.indexes import IndexCheck, Indexes, index_files
+    from frazil.vector.join import nearest_join
     from frazil.vector.metric import METRICS, Metric
     from frazil.vector.nearest import Nearest, NearestReport, Search, open_nearest
     from frazil.vector.opened import OpenIndexes
@@ -31,6 +32,7 @@ __all__ = [
     "SegmentInfo",
     "SparkEngine",
     "index_files",
+    "nearest_join",
     "open_nearest",
 ]
 

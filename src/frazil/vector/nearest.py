@@ -42,7 +42,7 @@ DISTANCE, QUERY = "_distance", "_query"
 POSITION = EXTRAS["_pos"]
 MOST_K, MOST_QUERIES = 10_000, 10_000
 FIRST_ROWS = 1024  # that are decoded at a time to see how long the vectors are
-CHUNK = 8192  # rows that are compared with all queries at once
+CHUNK, QUERIES = 8192, 512  # rows that are compared at once, with how many queries
 
 log = logging.getLogger("frazil.vector")
 
@@ -74,16 +74,9 @@ class Search:
     def of(cls, scan: RowScan, column: str, vectors: object, *, k: int, metric: str, dimension: int | None) -> Search:
         """Checks what was asked for. Without an index the dimension is that of the column's vectors."""
         table = scan.state.name
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_K:
-            raise VectorError(
-                f"{table}: k is {k!r}: expected a whole number from 1 to {MOST_K:,}", table=table, option="k"
-            )
-        if metric not in METRICS:
-            raise VectorError(
-                f"{table}: metric is {metric!r}: expected one of {', '.join(METRICS)}", table=table, option="metric"
-            )
+        metric = check_options(table, k, metric)
         wanted = _find_field(scan, column)
-        queries, single = to_queries(vectors, dimension or _dimension(scan, wanted), metric, table=table)
+        queries, single = to_queries(vectors, dimension or find_vectors(scan, wanted), metric, table=table)
         if len(queries) > MOST_QUERIES:
             raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
         return cls(scan, wanted, queries, single, metric, k)
@@ -162,20 +155,20 @@ class Search:
                 positions = batch.column(1).to_numpy()[rows]
                 for start in range(0, len(vectors), CHUNK):
                     part = slice(start, start + CHUNK)
-                    answers = score(
-                        vectors[part],
-                        self.queries,
-                        self.metric,
-                        k=self.k,
-                        source=numbers[task.path],
-                        positions=positions[part],
-                    )
-                    yield len(vectors[part]), answers
+                    yield len(vectors[part]), self._score(vectors[part], numbers[task.path], positions[part])
 
         for count, answers in read_ahead(tasks, compare, workers=self._workers, ordered=False):
             report.rows_exact += count
             for number, answer in enumerate(answers):
                 scored[number] = [merge([*scored[number], answer], self.k)]
+
+    def _score(self, vectors: Matrix, source: int, positions: Numbers) -> list[Scored]:
+        """The nearest of some vectors of a file for each query; the products of all queries may not fit in memory."""
+        answers: list[Scored] = []
+        for start in range(0, len(self.queries), QUERIES):
+            some = self.queries[start : start + QUERIES]
+            answers += score(vectors, some, self.metric, k=self.k, source=source, positions=positions)
+        return answers
 
     # --- the rows ----------------------------------------------------------------------------------------------------
 
@@ -281,15 +274,34 @@ def open_nearest(
     """A search of a scan, by the index of the column for the metric if there is one. Without a metric it is that of the
     column's only index, or the cosine.
     """
-    wanted = _find_field(scan, column)
-    own = [record for record in records if record.field_id == wanted.field_id]
-    metric = metric or (own[0].metric if len(own) == 1 else "cosine")
-    record = next((record for record in own if record.metric == metric), None)
+    _, metric, record = choose_index(scan, column, metric, records)
     if record is None:
         return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
     search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension)
     index, problems = opened.open(record, io, table=scan.state.name)
     return Nearest(search, index, probes=record.probes, problems=problems)
+
+
+def choose_index(
+    scan: RowScan, column: str, metric: str | None, records: Sequence[IndexRecord]
+) -> tuple[NestedField, str, IndexRecord | None]:
+    """The column that is searched, by which metric, and the index that has both."""
+    wanted = _find_field(scan, column)
+    own = [record for record in records if record.field_id == wanted.field_id]
+    metric = metric or (own[0].metric if len(own) == 1 else "cosine")
+    return wanted, metric, next((record for record in own if record.metric == metric), None)
+
+
+def check_options(table: str, k: object, metric: object) -> Metric:
+    """The metric, if a search can have both."""
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_K:
+        raise VectorError(f"{table}: k is {k!r}: expected a whole number from 1 to {MOST_K:,}", table=table, option="k")
+    for known in METRICS:
+        if metric == known:
+            return known
+    raise VectorError(
+        f"{table}: metric is {metric!r}: expected one of {', '.join(METRICS)}", table=table, option="metric"
+    )
 
 
 def _positions(reader: FileReader, task: FileTask) -> Numbers:
@@ -323,7 +335,7 @@ def _arrow_type(scan: RowScan, field: NestedField) -> pa.DataType:
     return scan.reader(scan.planner(), [field]).plan.arrow.field(0).type
 
 
-def _dimension(scan: RowScan, field: NestedField) -> int | None:
+def find_vectors(scan: RowScan, field: NestedField) -> int | None:
     """The dimension of the first vectors of the scan; None if it has none."""
     reader = scan.reader(scan.planner(), [field], batch_rows=FIRST_ROWS)
     for task in scan.plan().tasks():
