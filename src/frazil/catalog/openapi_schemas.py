@@ -234,6 +234,7 @@ SCHEMAS: dict[str, Schema] = {
                     "files-exact": INTEGER,
                     "rows-exact": LONG,
                     "problem": {**TEXT, "nullable": True},
+                    "repair": {**TEXT, "nullable": True},
                 }
             ),
         }

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from frazil.vector.indexes import IndexCheck, Indexes, index_files
     from frazil.vector.join import nearest_join
     from frazil.vector.metric import METRICS, Metric
-    from frazil.vector.nearest import Nearest, NearestReport, Search, open_nearest
+    from frazil.vector.nearest import Nearest, Search, open_nearest
     from frazil.vector.opened import OpenIndexes
     from frazil.vector.record import IndexRecord, SegmentInfo
+    from frazil.vector.report import NearestReport
 
 __all__ = [
     "METRICS",

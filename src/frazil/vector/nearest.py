@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from frazil.vector.columns import find_dimension, is_vector, to_matrix, to_queri
 from frazil.vector.exact import Scored, merge, nothing_scored, score
 from frazil.vector.live import LiveRows
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers
+from frazil.vector.report import NearestReport
 from frazil.vector.search import Index, SearchReport
 
 if TYPE_CHECKING:
@@ -45,18 +46,6 @@ FIRST_ROWS = 1024  # that are decoded at a time to see how long the vectors are
 CHUNK, QUERIES = 8192, 512  # rows that are compared at once, with how many queries
 
 log = logging.getLogger("frazil.vector")
-
-
-@dataclass
-class NearestReport:
-    """What a search did: how much came from the index, and how much was compared exactly."""
-
-    queries: int
-    files_indexed: int = 0
-    files_exact: int = 0
-    rows_exact: int = 0
-    index: SearchReport = field(default_factory=SearchReport)
-    problem: str | None = None  # why an index that exists was not used
 
 
 @dataclass(frozen=True)
@@ -95,10 +84,15 @@ class Search:
             try:
                 self._indexed(index, inside, numbers, scored, probes, report)
             except DataFileUnreadable as exc:
-                log.warning("%s: the index of '%s' is not used: %s", self.scan.state.name, self.field.name, exc)
+                table, column = self.scan.state.name, self.field.name
+                repair = f"frazil index refresh {table} {column}"
+                log.warning("%s: the index of '%s' is not used: %s; `%s` repairs it", table, column, exc, repair)
+                report.index = SearchReport()
                 report.problem, inside_paths, scored = str(exc), set(), [[nothing_scored()] for _ in self.queries]
         outside = [task for task in tasks if task.path not in inside_paths]
         report.files_indexed, report.files_exact = len(inside_paths), len(outside)
+        report.rows_indexed = sum(task.rows for task in tasks if task.path in inside_paths)
+        report.bytes_exact = sum(task.bytes for task in outside)
         self._exact(outside, numbers, scored, report)
         best = [merge(parts, self.k) for parts in scored]
         return self._fetch(tasks, best), report
@@ -210,22 +204,37 @@ class Nearest:
     """The rows that a search gives, found when they are first asked for."""
 
     def __init__(
-        self, search: Search, index: Index | None = None, *, probes: int = 1, problems: Sequence[str] = ()
+        self,
+        search: Search,
+        index: Index | None = None,
+        *,
+        probes: int = 1,
+        problems: Sequence[str] = (),
+        name: str | None = None,
     ) -> None:
-        self._search, self._index, self._probes, self._problems = search, index, probes, problems
+        self._search, self._index, self._probes, self._problems, self._name = search, index, probes, problems, name
 
     @cached_property
     def _found(self) -> tuple[pa.Table, NearestReport]:
         rows, report = self._search.run(self._index, probes=self._probes)
         report.problem = report.problem or "; ".join(self._problems) or None
+        report.what = self._describe()
+        if report.problem is not None:
+            table, column = self._search.scan.state.name, self._search.field.name
+            report.repair = f"frazil index refresh {table} {self._name or column}"
+        if self._index is not None:
+            report.index_name, report.lists = self._name, self._index.codebook.lists
         return rows, report
 
     def __repr__(self) -> str:
         """What is searched, and for what."""
+        return f"<Nearest: {self._describe()}>"
+
+    def _describe(self) -> str:
         search = self._search
         vectors = "a vector" if search.single else f"{len(search.queries):,} vectors"
         place = f"{search.field.name} of {search.scan.state.name}"
-        return f"<Nearest: {search.k:,} rows for {vectors} in {place}, {search.metric}>"
+        return f"{search.k:,} rows for {vectors} in {place}, {search.metric}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -237,7 +246,7 @@ class Nearest:
         """The same search with some of its columns, which are all that is read of the rows."""
         own = tuple(name for name in columns if name not in (DISTANCE, QUERY))
         search = replace(self._search, scan=replace(self._search.scan, columns=own))
-        return Nearest(search, self._index, probes=self._probes, problems=self._problems)
+        return Nearest(search, self._index, probes=self._probes, problems=self._problems, name=self._name)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -279,7 +288,7 @@ def open_nearest(
         return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
     search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension)
     index, problems = opened.open(record, io, table=scan.state.name)
-    return Nearest(search, index, probes=record.probes, problems=problems)
+    return Nearest(search, index, probes=record.probes, problems=problems, name=record.name)
 
 
 def choose_index(

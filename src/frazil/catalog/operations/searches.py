@@ -194,6 +194,7 @@ def _show(report: NearestReport) -> Json:
         "files-exact": report.files_exact,
         "rows-exact": report.rows_exact,
         "problem": report.problem,
+        "repair": report.repair,
     }
 
 

@@ -1,0 +1,216 @@
+"""Vector search over every way in, Python, SQL and HTTP: what it says that it did, and the same rows when the index is
+damaged, gone, or made for another metric.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from frazil import Lake
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.context import Context
+from frazil.cli.explain import explain
+from frazil.client import FrazilCatalog
+from frazil.errors import VectorError
+from frazil.lake import LakeTable
+from frazil.vector import IndexRecord
+from frazil.vector.segment import Segment
+from tests.contract.test_catalog_search import SCHEMA, query, vectors_from
+from tests.kit.catalog_databases import Client
+
+Search = Callable[["Damaged"], list[int]]
+
+
+class Damaged:
+    """A table with an index of 400 of its 440 rows, in a lake of its own for each test: nothing of it is in memory."""
+
+    def __init__(self, server: EmbeddedCatalog) -> None:
+        self.server = server
+        self.catalog = FrazilCatalog("lake", **server.properties)
+        self.catalog.create_namespace("lake")
+        self.catalog.create_table("lake.points", SCHEMA)
+        self.table.append(vectors_from(0, 400))
+        self.record = self.table.indexes.create("embedding", metric="l2", lists=8)
+        self.table.append(vectors_from(400, 40))
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(catalog=self.catalog)
+
+    @property
+    def table(self) -> LakeTable:
+        return self.lake.table("lake.points")
+
+    def exact(self) -> list[int]:
+        nearest = self.table.scan(columns="id").nearest("embedding", query(), k=5, metric="l2", exact=True)
+        ids: list[int] = nearest.to_arrow()["id"].to_pylist()
+        return ids
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[Damaged]:
+    with running_catalog(tmp_path) as server:
+        yield Damaged(server)
+
+
+def by_python(damaged: Damaged) -> list[int]:
+    nearest = damaged.table.scan(columns="id").nearest("embedding", query(), k=5, metric="l2")
+    ids: list[int] = nearest.to_arrow()["id"].to_pylist()
+    return ids
+
+
+def by_sql(damaged: Damaged) -> list[int]:
+    sql = f"SELECT id FROM nearest('lake.points', 'embedding', {query()}, k := 5, metric := 'l2') ORDER BY _distance"
+    ids: list[int] = damaged.lake.sql(sql).to_arrow()["id"].to_pylist()
+    return ids
+
+
+def by_http(damaged: Damaged) -> list[int]:
+    body = {"column": "embedding", "vector": query(), "k": 5, "metric": "l2", "select": ["id"]}
+    answer = Client(damaged.server.uri).post("/namespaces/lake/tables/points/search", body)
+    return [row["id"] for row in answer.body["rows"]]
+
+
+WAYS: dict[str, Search] = {"python": by_python, "sql": by_sql, "http": by_http}
+
+
+def path_of(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def remove_segment(record: IndexRecord) -> None:
+    path_of(record.segments[0].path).unlink()
+
+
+def remove_codebook(record: IndexRecord) -> None:
+    path_of(record.codebook).unlink()
+
+
+def cut_segment(record: IndexRecord) -> None:
+    path = path_of(record.segments[0].path)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty_segment(record: IndexRecord) -> None:
+    path_of(record.segments[0].path).write_bytes(b"")
+
+
+def turn_bits_of_blocks(record: IndexRecord) -> None:
+    """What is read before a search looks whole; every block that it reads then is damaged."""
+    segment = Segment(PyArrowFileIO().new_input(record.segments[0].path), dimension=8)
+    path = path_of(record.segments[0].path)
+    content = bytearray(path.read_bytes())
+    for number in np.flatnonzero(segment.lists.counts).tolist():
+        start, _ = segment.code_range(number)
+        content[start] ^= 0xFF
+    path.write_bytes(content)
+
+
+DAMAGES = (remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_index_changes_no_answer_and_the_command_that_repairs_it_is_named(
+    damaged: Damaged, way: str, damage: Callable[[IndexRecord], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = damaged.exact()
+    damage(damaged.record)
+    with caplog.at_level(logging.WARNING, "frazil.vector"):
+        assert WAYS[way](damaged) == expected
+    assert "`frazil index refresh lake.points embedding" in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_without_an_index_of_the_metric_the_answer_is_exact_and_nothing_is_wrong(
+    damaged: Damaged, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = damaged.exact()
+    damaged.table.indexes.drop("embedding")
+    damaged.table.indexes.create("embedding", metric="cosine", lists=8)
+    assert WAYS[way](damaged) == expected
+    damaged.table.indexes.drop("embedding")
+    assert WAYS[way](damaged) == expected
+    assert caplog.text == ""
+
+
+def test_a_refresh_repairs_what_was_damaged(damaged: Damaged) -> None:
+    remove_segment(damaged.record)
+    report = damaged.table.scan().nearest("embedding", query(), k=5, metric="l2").explain()
+    assert (report.files_indexed, report.files_exact) == (0, 2)
+    assert report.repair == "frazil index refresh lake.points embedding_l2"
+    damaged.table.indexes.refresh("embedding_l2")
+    report = damaged.table.scan().nearest("embedding", query(), k=5, metric="l2").explain()
+    assert (report.files_indexed, report.files_exact, report.problem) == (2, 0, None)
+
+
+# --- what a search did -----------------------------------------------------------------------------------------------
+
+
+def test_a_report_says_what_came_from_where(damaged: Damaged) -> None:
+    report = damaged.table.scan().nearest("embedding", [query(1), query(2)], k=5, metric="l2").explain()
+    facts = report.to_json()
+    assert facts["search"] == "5 rows for 2 vectors in embedding of lake.points, l2"
+    assert facts["index"]["name"] == "embedding_l2"
+    assert (facts["index"]["files"], facts["index"]["rows"], facts["index"]["lists"]) == (1, 400, 8)
+    assert 2 <= facts["index"]["lists-probed"] <= 16
+    assert 10 <= facts["index"]["rows-scored"] <= 800
+    assert facts["index"]["bytes-read"] > 0
+    assert facts["index"]["ranges-read"] > 0
+    assert (facts["exact"]["files"], facts["exact"]["rows"]) == (1, 40)
+    assert facts["problem"] is None
+    for words in ("index embedding_l2: 1 file, 400 rows", "lists probed: ", "compared one by one: 1 file, 40 rows"):
+        assert words in str(report)
+
+
+def test_a_second_search_reads_the_index_from_memory(damaged: Damaged) -> None:
+    table = damaged.table
+    reports = [table.scan().nearest("embedding", query(), k=5, metric="l2").explain() for _ in range(2)]
+    assert [report.index.fetched.size > 0 for report in reports] == [True, False]
+
+
+def run(damaged: Damaged, *args: str) -> Any:
+    context = Context()
+    context.__dict__["catalog"] = damaged.catalog
+    return CliRunner().invoke(explain, ["lake.points", *args], obj=context)
+
+
+def test_the_command_explains_a_search(damaged: Damaged, tmp_path: Path) -> None:
+    text = run(damaged, "--nearest", "embedding", "--vector", json.dumps(query()), "-k", "3").output
+    assert "3 rows for a vector in embedding of lake.points, l2" in text
+    assert "index embedding_l2: 1 file, 400 rows" in text
+    (tmp_path / "vector.json").write_text(json.dumps(query()))
+    result = run(
+        damaged, "--nearest", "embedding", "--vector", f"@{tmp_path}/vector.json", "--exact", "--output", "json"
+    )
+    facts = json.loads(result.output)
+    assert (facts["index"], facts["exact"]["rows"]) == (None, 440)
+    remove_codebook(damaged.record)
+    assert (
+        "frazil index refresh lake.points embedding_l2"
+        in run(damaged, "--nearest", "embedding", "--vector", json.dumps(query())).output
+    )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--nearest", "embedding"],
+        ["--vector", "[1]"],
+        ["--nearest", "embedding", "--vector", "north"],
+        ["--nearest", "embedding", "--vector", "@/nowhere/at/all"],
+        ["--nearest", "embedding", "--vector", "[1, 2]"],
+        ["--nearest", "kind", "--vector", "[1, 2]"],
+    ],
+)
+def test_the_command_refuses_what_is_no_search(damaged: Damaged, args: list[str]) -> None:
+    assert isinstance(run(damaged, *args).exception, VectorError)
