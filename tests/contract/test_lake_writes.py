@@ -360,7 +360,7 @@ def test_maintain_previews_by_default(past: Past) -> None:
         past.table.append([{"id": number}])
     before = past.live.metadata
     plans = past.table.maintain()
-    assert [plan.step for plan in plans] == ["compact", "deletes", "manifests", "expire", "orphans"]
+    assert [plan.step for plan in plans] == ["compact", "deletes", "manifests", "indexes", "expire", "orphans"]
     assert plans[0].files > 0
     assert past.live.metadata == before
     (report,) = past.table.maintain("compact", dry_run=False)

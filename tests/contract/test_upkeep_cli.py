@@ -92,7 +92,7 @@ def test_it_asks_before_it_removes(lake_server: EmbeddedCatalog, kept: Kept, ans
 
 def test_programs_get_json(lake_server: EmbeddedCatalog, kept: Kept) -> None:
     document = json.loads(maintain(lake_server, kept.name, "--yes", "--output", "json").stdout)
-    assert [entry["step"] for entry in document] == ["compact", "deletes", "manifests", "expire", "orphans"]
+    assert [entry["step"] for entry in document] == ["compact", "deletes", "manifests", "indexes", "expire", "orphans"]
     assert [(entry["done"], entry["snapshots"]) for entry in document if entry["step"] == "expire"] == [(True, 6)]
 
 

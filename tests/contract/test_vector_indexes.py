@@ -275,3 +275,34 @@ def test_a_catalog_without_records_of_indexes_has_the_copy(vectors: Vectors, lak
     assert foreign.indexes.refresh("embedding").vectors == 510
     foreign.indexes.drop("embedding")
     assert foreign.indexes.records() == []
+
+
+# --- upkeep ----------------------------------------------------------------------------------------------------------
+
+
+def test_maintenance_refreshes_an_index_after_compaction(vectors: Vectors) -> None:
+    vectors.table.indexes.create("embedding", lists=4)
+    plans = vectors.table.maintain("compact", "indexes", rewrite_all=True)
+    assert [plan.lines for plan in plans if plan.step == "indexes"] == [()]
+    reports = vectors.table.maintain("compact", "indexes", dry_run=False, rewrite_all=True)
+    assert [report.lines for report in reports if report.step == "indexes"] == [
+        ("refreshed index embedding_cosine: 1,000 vectors",)  # also those of the older snapshots
+    ]
+    report = vectors.table.scan().nearest("embedding", queries(1)[0]).explain()
+    assert (report.files_indexed, report.files_exact) == (1, 0)
+    before = vectors.table.scan(at=next(iter(vectors.past))).nearest("embedding", queries(1)[0]).explain()
+    assert (before.files_indexed, before.files_exact) == (1, 0)
+
+
+def test_maintenance_repairs_an_index_and_goes_on_when_it_cannot(vectors: Vectors) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    Path(record.segments[0].path.removeprefix("file://")).unlink()
+    (plan,) = vectors.table.maintain("indexes")
+    assert "repair index embedding_cosine" in plan.lines[1]
+    vectors.table.maintain("indexes", dry_run=False)
+    assert vectors.table.indexes.check("embedding").problems == ()
+    data = Path(vectors.table.load().inspect.data_files()["file_path"][0].as_py().removeprefix("file://"))
+    for path in (*index_paths(record), data):
+        path.rename(path.with_suffix(".hidden"))
+    (report,) = vectors.table.maintain("indexes", dry_run=False)
+    assert data.name in report.problems[0]

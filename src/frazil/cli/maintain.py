@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
     from frazil.upkeep import Engine, Finished, Group, Keeper, Locations, Rewriter, StepPlan, StepReport
 
-NAMES = ("compact", "deletes", "manifests", "expire", "orphans")
+NAMES = ("compact", "deletes", "manifests", "indexes", "expire", "orphans")
 REMOVING = ("expire", "orphans")
 
 
@@ -44,7 +44,7 @@ def _steps(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str
     "steps",
     callback=_steps,
     metavar="STEPS",
-    help="Some of compact,deletes,manifests,expire,orphans.  [default: all]",
+    help="Some of compact,deletes,manifests,indexes,expire,orphans.  [default: all]",
 )
 @click.option(
     "--engine",

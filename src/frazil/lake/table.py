@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from frazil.write.upsert import Ops
 
 MAIN = "main"
-MaintenanceStep = Literal["compact", "deletes", "manifests", "expire", "orphans"]
+MaintenanceStep = Literal["compact", "deletes", "manifests", "indexes", "expire", "orphans"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -312,11 +312,12 @@ class LakeTable:
     # --- upkeep ------------------------------------------------------------------------------------------------------
 
     def maintain(self, *steps: MaintenanceStep, dry_run: bool = True, rewrite_all: bool = False) -> Maintenance:
-        """Compacts files, rewrites delete files and manifests, expires snapshots and removes orphans.
+        """Compacts files, rewrites delete files and manifests, refreshes vector indexes, expires snapshots and removes
+        orphans.
 
         By default it only says what each step would do, for expired snapshots and removed files do not come back;
-        `dry_run=False` does it. `steps` are some of `compact`, `deletes`, `manifests`, `expire` and `orphans`; all
-        without any. The rules are the table's own: `Table(..., upkeep=Upkeep(...))`.
+        `dry_run=False` does it. `steps` are some of `compact`, `deletes`, `manifests`, `indexes`, `expire` and
+        `orphans`; all without any. The rules are the table's own: `Table(..., upkeep=Upkeep(...))`.
         """
         from frazil.upkeep import STEPS, Keeper
 

@@ -20,17 +20,19 @@ from pyiceberg.typedef import Identifier
 from pyiceberg.types import GeographyType, GeometryType, TimestampNanoType, TimestamptzNanoType, UnknownType
 
 from frazil import metrics
-from frazil.errors import ReferencesUnknown, UpkeepError
+from frazil.errors import FrazilError, ReferencesUnknown, UpkeepError
 from frazil.protocol import COMPANION_SUFFIXES
 from frazil.units import count, ms, size
-from frazil.upkeep import compact, deletes, expire, manifests, orphans
+from frazil.upkeep import compact, deletes, expire, indexes, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
 from frazil.upkeep.expire import Expiry, ExpiryPlan, choose_expired
+from frazil.upkeep.indexes import IndexPlan, plan_indexes
 from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
+from frazil.vector import Indexes
 from frazil.write.commit import RetryPolicy
 
 if TYPE_CHECKING:
@@ -40,11 +42,11 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
 log = logging.getLogger("frazil.upkeep")
-STEPS = (compact.STEP, deletes.STEP, manifests.STEP, expire.STEP, orphans.STEP)
+STEPS = (compact.STEP, deletes.STEP, manifests.STEP, indexes.STEP, expire.STEP, orphans.STEP)
 REMOVING = (expire.STEP, orphans.STEP)  # steps that cannot be undone
 NOT_WRITTEN = (TimestampNanoType, TimestamptzNanoType, GeometryType, GeographyType, UnknownType)
 MUCH_BYTES = 20 << 30  # from here on a cluster is worth it
-Detail = CompactionPlan | DeletePlan | ManifestPlan | ExpiryPlan | OrphanPlan
+Detail = CompactionPlan | DeletePlan | ManifestPlan | IndexPlan | ExpiryPlan | OrphanPlan
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Keeper:
             compact.STEP: self._plan_compact,
             deletes.STEP: self._plan_deletes,
             manifests.STEP: self._plan_manifests,
+            indexes.STEP: self._plan_indexes,
             expire.STEP: self._plan_expire,
             orphans.STEP: self._plan_orphans,
         }
@@ -144,6 +147,8 @@ class Keeper:
                 return self._perform_deletes(table, detail)
             case ManifestPlan() as detail:
                 return self._perform_manifests(policy, detail)
+            case IndexPlan() as detail:
+                return self._perform_indexes(detail)
             case ExpiryPlan() as detail:
                 return self._perform_expire(table, policy, detail)
             case OrphanPlan() as detail:
@@ -241,6 +246,31 @@ class Keeper:
         if done.overtaken:
             lines += [f"left {count(done.overtaken, 'manifest')} to the next run: writers committed first"]
         return StepReport(self.name, manifests.STEP, tuple(lines), files=done.before - done.after)
+
+    # --- vector indexes ----------------------------------------------------------------------------------------------
+
+    def _plan_indexes(self, table: Table, policy: Policy) -> StepPlan:
+        plan = plan_indexes(self.catalog, self.name)
+        lines = [
+            f"refresh index {index.record.name}: {count(index.uncovered, 'data file')} not covered yet"
+            for index in plan.indexes
+            if index.uncovered
+        ]
+        lines += [
+            f"repair index {index.record.name}: {problem}" for index in plan.indexes for problem in index.problems
+        ]
+        return StepPlan(self.name, indexes.STEP, tuple(lines), detail=plan if plan.indexes else None)
+
+    def _perform_indexes(self, plan: IndexPlan) -> StepReport:
+        lines, problems = [], []
+        for number, index in enumerate(plan.indexes):
+            self.on_progress(number, len(plan.indexes))
+            try:
+                record = Indexes(self.catalog, self.name).refresh(index.record.name)
+                lines.append(f"refreshed index {record.name}: {count(record.vectors, 'vector')}")
+            except FrazilError as exc:  # a search compares what is not covered: the other steps go on
+                problems.append(f"index {index.record.name}: {exc.message}")
+        return StepReport(self.name, indexes.STEP, tuple(lines), problems=tuple(problems))
 
     # --- expiry and orphans ------------------------------------------------------------------------------------------
 

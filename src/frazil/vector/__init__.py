@@ -9,7 +9,7 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.vector.builder import Builder
     from frazil.vector.engines import Engine, LocalEngine, SparkEngine
-    from frazil.vector.indexes import IndexCheck, Indexes, index_files
+    from frazil.vector.indexes import Coverage, IndexCheck, Indexes, index_files
     from frazil.vector.join import nearest_join
     from frazil.vector.metric import METRICS, Metric
     from frazil.vector.nearest import Nearest, Search, open_nearest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METRICS",
     "Builder",
+    "Coverage",
     "Engine",
     "IndexCheck",
     "IndexRecord",

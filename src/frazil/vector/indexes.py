@@ -58,6 +58,18 @@ class IndexCheck:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """How much of the newest snapshot an index covers: data files, those that it does not cover, and what of it
+    cannot be read.
+    """
+
+    record: IndexRecord
+    files: int
+    uncovered: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Indexes:
     """The indexes of one table."""
 
@@ -118,7 +130,7 @@ class Indexes:
         damaged or missing.
         """
         record, table = self.find(name), self.catalog.load_table(self.table)
-        scan = self._scan(table, table.schema().find_field(record.field_id).name)
+        scan = self._scan(table, _column(table, record))
         built = self._refreshed(record, table, scan)
         changed = _as_record(record.name, record.field_id, record.seed, built)
         return self._store(replace(changed, version=record.version), before=record)
@@ -156,10 +168,26 @@ class Indexes:
         built = Built(codebook, record.codebook, kept)
         return self.builder.extend(built, tasks, scan, seed=record.seed) if tasks else built
 
+    def coverage(self, record: IndexRecord) -> Coverage:
+        """What an index covers of the newest snapshot, by what its segments say; their blocks are not read."""
+        table = self.catalog.load_table(self.table)
+        live = {task.path for task in self._scan(table, _column(table, record)).plan().tasks()}
+        covered, problems = set[str](), list[str]()
+        try:
+            dimension = len(Codebook.read(table.io.new_input(record.codebook)).rotation)
+            for info in record.segments:
+                try:
+                    covered |= {file.path for file in Segment(table.io.new_input(info.path), dimension=dimension).files}
+                except DataFileUnreadable as exc:
+                    problems.append(exc.message)
+        except DataFileUnreadable as exc:
+            problems.append(exc.message)
+        return Coverage(record, len(live), len(live - covered), tuple(problems))
+
     def check(self, name: str) -> IndexCheck:
         """Reads all of an index, and compares what it covers with the newest snapshot."""
         record, table = self.find(name), self.catalog.load_table(self.table)
-        scan = self._scan(table, table.schema().find_field(record.field_id).name)
+        scan = self._scan(table, _column(table, record))
         live, covered, problems = {task.path for task in scan.plan().tasks()}, set[str](), list[str]()
         try:
             codebook = Codebook.read(table.io.new_input(record.codebook))
@@ -241,3 +269,18 @@ def _as_record(name: str, field_id: int, seed: int, built: Built) -> IndexRecord
     codebook = built.codebook
     probes = min(codebook.lists, max(LEAST_PROBED, round(PROBED * codebook.lists)))
     return IndexRecord(name, field_id, codebook.metric, codebook.dimension, probes, seed, built.path, built.segments)
+
+
+def _column(table: Table, record: IndexRecord) -> str:
+    """The name of the indexed column now."""
+    column = next((field.name for field in table.schema().fields if field.field_id == record.field_id), None)
+    if column is None:
+        name = ".".join(table.name())
+        raise VectorError(
+            f"{name} has no longer the column that index {record.name} is of",
+            hint=f"drop the index: frazil index drop {name} {record.name}",
+            table=name,
+            name=record.name,
+            problem="no-column",
+        )
+    return column

@@ -1,9 +1,9 @@
 """The portable copy of a table's index records: a small blob in the statistics file of a snapshot.
 
 The catalog's record of an index counts. The copy is for clients of a catalog that keeps no records of indexes, and for
-a catalog that has lost them. Spark's `compute_table_stats` replaces the statistics file of the newest snapshot without
-it; then that of an older snapshot counts, and the next refresh writes it again. An index covers data files, so an older
-copy is still right: it covers less.
+a catalog that has lost them. Spark's `compute_table_stats` and Trino's ANALYZE replace the statistics file of the
+newest snapshot without it; then that of an older snapshot counts, and the next refresh writes it again. An index covers
+data files, so an older copy is still right: it covers less.
 """
 
 from __future__ import annotations
