@@ -150,6 +150,13 @@ class StackSettings(_Section):
     ports: Ports = Ports()
 
 
+class SearchSettings(_Section):
+    """Vector searches of this machine."""
+
+    # of vector indexes in object stores, kept on the local disk; 0: none
+    cache_bytes: int = Field(default=2 * 1024 * MIB, ge=0)
+
+
 class SparkSettings(_Section):
     """What a pipeline's Spark session is built with; `conf` holds any Spark setting. docs/cluster.md tells what a
     cluster needs.
@@ -181,6 +188,7 @@ class Settings(_Section):
     server: ServerSettings = ServerSettings()
     stack: StackSettings = StackSettings()
     spark: SparkSettings = SparkSettings()
+    search: SearchSettings = SearchSettings()
     sources: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def source_of(self, key: str) -> str:

@@ -55,9 +55,11 @@ class LakeAccess:
     @cached_property
     def vectors(self) -> OpenIndexes:
         """What searches have read of vector indexes."""
-        from frazil.vector import OpenIndexes
+        from frazil.config import Settings
+        from frazil.vector import DiskCache, OpenIndexes, index_cache_folder
 
-        return OpenIndexes()
+        most = (self._settings or Settings()).search.cache_bytes
+        return OpenIndexes(disk=DiskCache(index_cache_folder(), most) if most else None)
 
     def load(self, name: str) -> Table:
         """PyIceberg's table as it is now; an error names near ones when there is none of this name."""

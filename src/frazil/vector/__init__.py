@@ -8,6 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.vector.builder import Builder
+    from frazil.vector.disk import DiskCache, index_cache_folder
     from frazil.vector.engines import Engine, LocalEngine, SparkEngine
     from frazil.vector.indexes import Coverage, IndexCheck, Indexes, index_files
     from frazil.vector.join import nearest_join
@@ -21,6 +22,7 @@ __all__ = [
     "METRICS",
     "Builder",
     "Coverage",
+    "DiskCache",
     "Engine",
     "IndexCheck",
     "IndexRecord",
@@ -33,6 +35,7 @@ __all__ = [
     "Search",
     "SegmentInfo",
     "SparkEngine",
+    "index_cache_folder",
     "index_files",
     "nearest_join",
     "open_nearest",

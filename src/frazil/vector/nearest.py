@@ -9,7 +9,7 @@ snapshot, branch and tag, whatever happened to the table since the index was bui
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ MOST_K, MOST_QUERIES = 10_000, 10_000
 FIRST_ROWS = 1024  # that are decoded at a time to see how long the vectors are
 CHUNK, QUERIES = 8192, 512  # rows that are compared at once, with how many queries
 
+Damaged = Callable[[DataFileUnreadable], None]
+
 log = logging.getLogger("frazil.vector")
 
 
@@ -70,8 +72,12 @@ class Search:
             raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
         return cls(scan, wanted, queries, single, metric, k)
 
-    def run(self, index: Index | None, *, probes: int = 1) -> tuple[pa.Table, NearestReport]:
-        """The rows, those of the first query first and the nearest first, and what was done to find them."""
+    def run(
+        self, index: Index | None, *, probes: int = 1, damaged: Damaged | None = None
+    ) -> tuple[pa.Table, NearestReport]:
+        """The rows, those of the first query first and the nearest first, and what was done to find them. `damaged` is
+        called with what is wrong with the index.
+        """
         report = NearestReport(len(self.queries))
         planner = self.scan.planner()
         tasks = list(planner.plan().tasks())
@@ -88,6 +94,8 @@ class Search:
                 repair = f"frazil index refresh {table} {column}"
                 log.warning("%s: the index of '%s' is not used: %s; `%s` repairs it", table, column, exc, repair)
                 report.index = SearchReport()
+                if damaged is not None:
+                    damaged(exc)
                 report.problem, inside_paths, scored = str(exc), set(), [[nothing_scored()] for _ in self.queries]
         outside = [task for task in tasks if task.path not in inside_paths]
         report.files_indexed, report.files_exact = len(inside_paths), len(outside)
@@ -211,12 +219,14 @@ class Nearest:
         probes: int = 1,
         problems: Sequence[str] = (),
         name: str | None = None,
+        damaged: Damaged | None = None,
     ) -> None:
+        self._damaged = damaged
         self._search, self._index, self._probes, self._problems, self._name = search, index, probes, problems, name
 
     @cached_property
     def _found(self) -> tuple[pa.Table, NearestReport]:
-        rows, report = self._search.run(self._index, probes=self._probes)
+        rows, report = self._search.run(self._index, probes=self._probes, damaged=self._damaged)
         report.problem = report.problem or "; ".join(self._problems) or None
         report.what = self._describe()
         if report.problem is not None:
@@ -246,7 +256,9 @@ class Nearest:
         """The same search with some of its columns, which are all that is read of the rows."""
         own = tuple(name for name in columns if name not in (DISTANCE, QUERY))
         search = replace(self._search, scan=replace(self._search.scan, columns=own))
-        return Nearest(search, self._index, probes=self._probes, problems=self._problems, name=self._name)
+        return Nearest(
+            search, self._index, probes=self._probes, problems=self._problems, name=self._name, damaged=self._damaged
+        )
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -288,7 +300,7 @@ def open_nearest(
         return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
     search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension)
     index, problems = opened.open(record, io, table=scan.state.name)
-    return Nearest(search, index, probes=record.probes, problems=problems, name=record.name)
+    return Nearest(search, index, probes=record.probes, problems=problems, name=record.name, damaged=opened.forget)
 
 
 def choose_index(

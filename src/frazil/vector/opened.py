@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import DataFileMissing, DataFileUnreadable, IndexDamaged
 from frazil.vector.blocks import KEPT_BYTES, Blocks
 from frazil.vector.codebook import Codebook
+from frazil.vector.disk import CachedFiles, DiskCache
 from frazil.vector.search import Index
 from frazil.vector.segment import Segment
 
@@ -28,7 +29,8 @@ log = logging.getLogger("frazil.vector")
 class OpenIndexes:
     """What searches of a lake have read of its indexes."""
 
-    def __init__(self, *, max_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, *, max_bytes: int = KEPT_BYTES, disk: DiskCache | None = None) -> None:
+        self._disk = disk
         self._codebooks: OrderedDict[str, Codebook] = OrderedDict()
         self._segments: OrderedDict[str, Segment] = OrderedDict()
         self._lock = Lock()
@@ -39,6 +41,7 @@ class OpenIndexes:
         """The index with the segments that are there, and what is wrong with the others: their files are compared
         exactly.
         """
+        io = io if self._disk is None else CachedFiles(io, self._disk)
         self._io = io  # always the newest: keys may have a short life
         try:
             codebook = self._codebook(record.codebook, io)
@@ -51,6 +54,11 @@ class OpenIndexes:
             except DataFileUnreadable as exc:
                 problems.append(self._warn(table, record, exc))
         return Index(codebook, segments, self._blocks), problems
+
+    def forget(self, error: DataFileUnreadable) -> None:
+        """A file that is damaged is read from the store again: it may be repaired under the same name."""
+        if self._disk is not None and isinstance(error.path, str):
+            self._disk.forget(error.path)
 
     def _codebook(self, path: str, io: FileIO) -> Codebook:
         with self._lock:
@@ -80,6 +88,7 @@ class OpenIndexes:
             raise IndexDamaged(path, str(exc).partition("\n")[0]) from exc
 
     def _warn(self, table: str, record: IndexRecord, error: DataFileUnreadable) -> str:
+        self.forget(error)
         log.warning(
             "%s: a part of index %s is not used: %s; `frazil index refresh %s %s` repairs it",
             table,
