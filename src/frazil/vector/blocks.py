@@ -1,4 +1,8 @@
-"""The blocks of segments that searches have read: fetched in few ranges, checked once, kept in memory up to a limit."""
+"""The blocks of segments that searches have read: fetched in few ranges, checked once, kept in memory up to a limit.
+
+What is kept of a segment lies in arrays of all its rows, list after list, of which only the parts that were read take
+memory. So a search gathers the rows of any lists at once, however many lists they are.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
-from frazil.vector.codes import Refined
-from frazil.vector.segment import CodeBlock, Segment
+import numpy as np
+
+from frazil.vector.codes import Words, as_words
+from frazil.vector.metric import Mask, Numbers
+from frazil.vector.segment import Segment
 
 GAP = 64 * 1024  # bytes between two blocks that are cheaper to read than to ask for twice
 AT_ONCE = 16  # ranges that are asked for at the same time
 KEPT_BYTES = 512 * 1024 * 1024
 
-Block = TypeVar("Block", CodeBlock, Refined)
 ReadRange = Callable[[str, int, int], bytes]  # of a file: from, to
 
 
@@ -28,61 +34,95 @@ class Fetched:
     ranges: int = 0
 
 
-class _Kept(Generic[Block]):
-    """Blocks by segment and list, the last used ones."""
+class HeldCodes:
+    """The first blocks of a segment, as far as they were read."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._blocks: OrderedDict[tuple[str, int], tuple[Block, int]] = OrderedDict()
-        self._lock, self._bytes, self._max = Lock(), 0, max_bytes
+    def __init__(self, segment: Segment) -> None:
+        rows = int(segment.lists.starts[-1])
+        self.present: Mask = np.zeros(len(segment.lists.counts), np.bool_)
+        self.words = Words.empty(rows, segment.shape.dimension)
+        self.files, self.positions = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
+        self.size = 0
 
-    def get(self, key: tuple[str, int]) -> Block | None:
-        with self._lock:
-            if (kept := self._blocks.get(key)) is None:
-                return None
-            self._blocks.move_to_end(key)
-            return kept[0]
+    def put(self, segment: Segment, number: int, data: bytes) -> None:
+        block = segment.code_block(number, data)
+        rows = slice(*segment.lists.starts[number : number + 2])
+        self.words.put(rows, as_words(block.codes))
+        self.files[rows], self.positions[rows] = block.files, block.positions
+        self.present[number] = True
+        self.size += len(data)
 
-    def put(self, key: tuple[str, int], block: Block, size: int) -> None:
-        with self._lock:
-            if key not in self._blocks:
-                self._bytes += size
-            self._blocks[key] = (block, size)
-            while self._bytes > self._max:
-                self._bytes -= self._blocks.popitem(last=False)[1][1]
+
+class HeldBytes:
+    """The second blocks of a segment, as far as they were read."""
+
+    def __init__(self, segment: Segment) -> None:
+        rows = int(segment.lists.starts[-1])
+        self.present: Mask = np.zeros(len(segment.lists.counts), np.bool_)
+        self.values = np.empty((rows, segment.shape.dimension), np.uint8)
+        self.scales = np.empty((rows, 3), np.float32)
+        self.size = 0
+
+    def put(self, segment: Segment, number: int, data: bytes) -> None:
+        block = segment.byte_block(number, data)
+        rows = slice(*segment.lists.starts[number : number + 2])
+        self.values[rows], self.scales[rows] = block.values, block.scales
+        self.present[number] = True
+        self.size += len(data)
+
+
+Held = HeldCodes | HeldBytes
+AnyHeld = TypeVar("AnyHeld", HeldCodes, HeldBytes)
 
 
 class Blocks:
-    """Reads the blocks of segments; any number of threads at a time."""
+    """Reads the blocks of segments; any number of threads at a time.
+
+    Over the limit, all of the segment that was not used for longest is given up: searches that still use it keep it.
+    """
 
     def __init__(self, read_range: ReadRange, *, max_bytes: int = KEPT_BYTES) -> None:
-        self._read_range = read_range
-        self._codes: _Kept[CodeBlock] = _Kept(max_bytes // 2)
-        self._bytes: _Kept[Refined] = _Kept(max_bytes // 2)
+        self._read_range, self._max = read_range, max_bytes
+        self._held: OrderedDict[tuple[str, type[Held]], Held] = OrderedDict()
+        self._lock = Lock()
 
-    def codes(self, segment: Segment, lists: Sequence[int], fetched: Fetched) -> list[CodeBlock]:
-        """The first blocks of some lists."""
-        return self._get(self._codes, segment, lists, segment.code_range, segment.code_block, fetched)
+    def codes(self, segment: Segment, lists: Numbers, fetched: Fetched) -> HeldCodes:
+        """What is held of a segment, with the first blocks of some lists."""
+        held = self._get(HeldCodes, segment)
+        assert isinstance(held, HeldCodes)
+        return self._read(held, segment, lists, segment.code_range, fetched)
 
-    def refined(self, segment: Segment, lists: Sequence[int], fetched: Fetched) -> list[Refined]:
-        """The second blocks of some lists."""
-        return self._get(self._bytes, segment, lists, segment.bytes_range, segment.byte_block, fetched)
+    def refined(self, segment: Segment, lists: Numbers, fetched: Fetched) -> HeldBytes:
+        """What is held of a segment, with the second blocks of some lists."""
+        held = self._get(HeldBytes, segment)
+        assert isinstance(held, HeldBytes)
+        return self._read(held, segment, lists, segment.bytes_range, fetched)
 
-    def _get(
+    def _get(self, kind: type[Held], segment: Segment) -> Held:
+        key = (segment.location, kind)
+        with self._lock:
+            if key not in self._held:
+                self._held[key] = kind(segment)
+            self._held.move_to_end(key)
+            return self._held[key]
+
+    def _read(
         self,
-        kept: _Kept[Block],
+        held: AnyHeld,
         segment: Segment,
-        lists: Sequence[int],
+        lists: Numbers,
         span: Callable[[int], tuple[int, int]],
-        decode: Callable[[int, Any], Block],
         fetched: Fetched,
-    ) -> list[Block]:
-        known = {number: block for number in lists if (block := kept.get((segment.location, number))) is not None}
-        missing = sorted(number for number in lists if number not in known)
-        for number, data in self._fetch(segment.location, {number: span(number) for number in missing}, fetched):
-            block = decode(number, data)
-            kept.put((segment.location, number), block, len(data))
-            known[number] = block
-        return [known[number] for number in lists]
+    ) -> AnyHeld:
+        missing = lists[~held.present[lists]]
+        if not len(missing):
+            return held
+        for number, data in self._fetch(segment.location, {int(n): span(int(n)) for n in missing}, fetched):
+            held.put(segment, number, data)
+        with self._lock:
+            while sum(kept.size for kept in self._held.values()) > self._max:
+                self._held.popitem(last=False)
+        return held
 
     def _fetch(self, location: str, spans: dict[int, tuple[int, int]], fetched: Fetched) -> Iterator[tuple[int, bytes]]:
         groups = _join_ranges(spans)

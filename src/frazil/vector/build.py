@@ -41,6 +41,7 @@ class BuildPlan:
     lists: int
     sample: tuple[tuple[int, Numbers], ...]  # positions by the number of the file
     segments: tuple[tuple[int, ...], ...]  # numbers of files
+    rows: int
 
     @classmethod
     def of(
@@ -55,7 +56,7 @@ class BuildPlan:
         """A plan for files in the order of their names."""
         rows = [task.rows for task in tasks]
         lists = lists or count_lists(sum(rows))
-        return cls(metric, seed, lists, _choose_sample(tasks, lists, seed), _group(rows, segment_rows))
+        return cls(metric, seed, lists, _choose_sample(tasks, lists, seed), _group(rows, segment_rows), sum(rows))
 
 
 def count_lists(rows: int) -> int:
@@ -84,7 +85,7 @@ def train_codebook(plan: BuildPlan, columns: Sequence[pa.Array], *, table: str, 
     vectors = np.concatenate([to_matrix(column, dimension, plan.metric)[0] for column in columns])
     if not len(vectors):
         raise VectorError(f"{table} has no vector that has a distance", table=table, problem="empty")
-    return Codebook.train(vectors, plan.lists, plan.metric, seed=plan.seed, step=step)
+    return Codebook.train(vectors, plan.lists, plan.metric, seed=plan.seed, rows=plan.rows, step=step)
 
 
 def collect_segment(codebook: Codebook, tasks: Sequence[FileTask], reader: FileReader) -> Collector:

@@ -11,15 +11,20 @@ import numpy as np
 
 from frazil.errors import IndexDamaged
 from frazil.puffin import Blob, PuffinReader, PuffinWriter
-from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_signs
+from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_signs, from_centroids
 from frazil.vector.kmeans import Step, assign_surely, quietly, train
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare, row_squares
+from frazil.vector.reach import ASKED, Reach, choose_asked, measure_reach
 from frazil.vector.rotation import make_rotation, padded, rotate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import InputFile, OutputFile
 
+MANY_SAMPLED = 4096
 BLOB = "frazil-vector-codebook-v1"
+PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that is looked at where nothing was measured, and at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +35,28 @@ class Codebook:
     metric: Metric
     rotation: Matrix
     centroids: Matrix
+    reach: Reach | None = None  # not known of those that older versions wrote
 
     @classmethod
-    def train(cls, sample: Matrix, lists: int, metric: Metric, *, seed: int, step: Step = quietly) -> Codebook:
-        """Lists that fit a sample of vectors."""
+    def train(
+        cls,
+        sample: Matrix,
+        lists: int,
+        metric: Metric,
+        *,
+        seed: int,
+        rows: int | None = None,
+        step: Step = quietly,
+    ) -> Codebook:
+        """Lists that fit a sample of vectors of a table with that many rows; the sample is all if nothing is said."""
         rotation = make_rotation(sample.shape[1], seed)
-        centroids = train(rotate(prepare(sample, metric), rotation), lists, seed=seed, step=step)
-        return cls(sample.shape[1], metric, rotation, centroids)
+        rotated = rotate(prepare(sample, metric), rotation)
+        # Those that stand for queries fit no list better than others do, if there are enough without them.
+        few = len(sample) < MANY_SAMPLED or len(sample) - ASKED < lists
+        trained = rotated if few else np.delete(rotated, choose_asked(len(sample)), axis=0)
+        centroids = train(trained, lists, seed=seed, step=step)
+        reach = measure_reach(rotated, centroids, metric, rows=rows or len(sample))
+        return cls(sample.shape[1], metric, rotation, centroids, reach)
 
     @property
     def lists(self) -> int:
@@ -46,6 +66,11 @@ class Codebook:
     def code_bytes(self) -> int:
         """Of the signs of a vector."""
         return padded(self.dimension) // 8
+
+    def probes_for(self, rank: float) -> int:
+        """How many lists a search looks at that wants the nearest rows up to a rank."""
+        probes = self.reach.lists_for(rank) if self.reach else max(LEAST_PROBED, round(PROBED * self.lists))
+        return min(max(probes, 1), self.lists)
 
     @cached_property
     def squares(self) -> Matrix:
@@ -69,15 +94,21 @@ class Codebook:
         nearest = assign_surely(rotated, self.centroids)
         return nearest, encode_signs(rotated, self.centroids[nearest], self.metric), encode_bytes(rotated)
 
-    def query(self, vector: Matrix) -> Query:
-        """A vector that has a distance, ready to be compared."""
-        return Query(rotate(prepare(vector[None], self.metric), self.rotation)[0], self.metric)
+    def queries(self, vectors: Matrix) -> list[Query]:
+        """Vectors that have a distance, ready to be compared."""
+        return [Query(vector, self.metric) for vector in rotate(prepare(vectors, self.metric), self.rotation)]
+
+    def from_centroids(self, queries: Sequence[Query]) -> Matrix:
+        """How far each list is from each query."""
+        return from_centroids(queries, self.centroids, self.squares)
 
     # --- the file ----------------------------------------------------------------------------------------------------
 
     def write(self, output: OutputFile, *, field_id: int) -> int:
         """The codebook is in a new Puffin file; gives its size."""
         properties = {"dimension": str(self.dimension), "metric": self.metric, "lists": str(self.lists)}
+        if self.reach is not None:
+            properties["reach"] = self.reach.to_json()
         with PuffinWriter(output) as writer:
             writer.add(Blob(BLOB, (field_id,), self._payload(), properties), snapshot_id=-1, sequence_number=-1)
         assert writer.written is not None
@@ -99,10 +130,11 @@ class Codebook:
                 int(info.properties["lists"]),
                 info.properties["metric"],
             )
+            reach = Reach.of(info.properties["reach"]) if "reach" in info.properties else None
             size = padded(dimension)
             numbers: Any = np.frombuffer(reader.read(info), "<f4").astype(np.float32).reshape(size + lists, size)
-        except (KeyError, ValueError, OSError) as exc:
+        except (KeyError, TypeError, ValueError, OSError) as exc:
             raise IndexDamaged(source.location, f"its codebook cannot be read ({exc})") from exc
         if metric not in METRICS:
             raise IndexDamaged(source.location, f"its metric is '{metric}'")
-        return cls(dimension, metric, numbers[:size], numbers[size:])
+        return cls(dimension, metric, numbers[:size], numbers[size:], reach)

@@ -6,20 +6,23 @@ f = |r|² / |r|₁, f (s · y) estimates the product of r with any vector y with
     |q - x|²  =  |q - c|² + |r|² - 2 r·(q - c)   is about   |q - c|² + a - 2 f (s · q),   a = |r|² + 2 f (s · c)
     -(q · x)  =  -(q · c) - q·r                  is about   -(q · c) + a -   f (s · q),   a = f (s · c) - r · c
 
-One product of signs with the query is all that a vector costs. The bytes keep the vector itself: x is about
+One product of signs with the query is all that a vector costs. The query's numbers are rounded to four bits for it, so
+that the product is a sum of counts of bits that two words share. The bytes keep the vector itself: x is about
 low + step * byte.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from frazil.vector.metric import Bytes, Matrix, Metric, row_products, row_squares
+from frazil.vector.metric import Bytes, Matrix, Metric, Numbers, row_products, row_squares
 
-# The sign of each bit of each byte, the highest bit first, as numpy packs them.
-_SIGNS = (np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1).T
+QUERY_BITS = 4  # of each number of a query, for the first look
+CHUNK = 16_384  # rows that are counted at a time: they fit the cache of a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,45 @@ class Refined:
 
     values: Bytes
     scales: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Codes as they are compared: the signs in words of 64, word by word, and the factors with the sum of the signs."""
+
+    signs: Numbers  # words x rows, of uint64
+    scale: Matrix  # f
+    rest: Matrix  # a
+    ones: Matrix  # f times the number of positive signs
+
+    @classmethod
+    def empty(cls, rows: int, dimension: int) -> Words:
+        numbers = (np.empty(rows, np.float32) for _ in range(3))
+        return cls(np.empty((-(-dimension // 64), rows), np.uint64), *numbers)
+
+    def put(self, rows: slice, part: Words) -> None:
+        """Some rows get their codes."""
+        self.signs[:, rows] = part.signs
+        self.scale[rows], self.rest[rows], self.ones[rows] = part.scale, part.rest, part.ones
+
+    def take(self, rows: Numbers) -> Words:
+        """The codes of some rows."""
+        return Words(self.signs.take(rows, axis=1), *(each.take(rows) for each in (self.scale, self.rest, self.ones)))
+
+
+def as_words(codes: Codes) -> Words:
+    """Codes as they are compared. Signs beyond the last are zeros, in vectors and in queries."""
+    scale, rest = (np.ascontiguousarray(column) for column in codes.factors.T)
+    signs = _words(codes.signs)
+    ones = np.bitwise_count(signs).sum(axis=0, dtype=np.uint32).astype(np.float32)
+    return Words(signs, scale, rest, scale * ones)
+
+
+def _words(signs: Bytes) -> Numbers:
+    """Rows of bytes as rows of words, transposed."""
+    missing = -signs.shape[1] % 8
+    whole = np.pad(signs, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(signs)
+    return np.ascontiguousarray(whole.view(np.uint64).T)
 
 
 def encode_signs(vectors: Matrix, centroids: Matrix, metric: Metric) -> Codes:
@@ -65,32 +107,67 @@ class Query:
 
     def __init__(self, vector: Matrix, metric: Metric) -> None:
         self.vector, self.metric = np.ascontiguousarray(vector, dtype=np.float32), metric
-        self._square, self._sum = float(vector @ vector), float(vector.sum())
-        self._table = self.vector.reshape(-1, 8) @ _SIGNS  # the product for each byte of signs and each value of it
+        self.square, self._sum = float(vector @ vector), float(vector.sum())
 
-    def from_centroids(self, centroids: Matrix, squares: Matrix) -> Matrix:
-        """How far each list is: the square of the distance of its centroid, or the negative product."""
-        products: Matrix = centroids @ self.vector
-        return -products if self.metric == "ip" else squares - 2 * products + self._square
+    @cached_property
+    def _bits(self) -> tuple[float, float, Numbers]:
+        """The query as low + step * n, with the bits of all n in words, the highest bits first."""
+        low, most = float(self.vector.min()), (1 << QUERY_BITS) - 1
+        step = max((float(self.vector.max()) - low) / most, float(np.finfo(np.float32).tiny))
+        numbers = np.rint((self.vector - np.float32(low)) / np.float32(step)).astype(np.uint8)
+        planes = np.arange(QUERY_BITS - 1, -1, -1, dtype=np.uint8)[:, None]
+        return low, step, _words(np.packbits((numbers >> planes) & 1, axis=1)).T
 
-    def estimate(self, codes: Codes, from_centroid: Matrix) -> Matrix:
+    def estimate(self, words: Words, from_centroid: Matrix) -> Matrix:
         """About how far vectors are, each with the number that its list has from `from_centroids`."""
-        products = self._sign_products(codes.signs)
+        low, step, planes = self._bits
         factor = -1 if self.metric == "ip" else -2
-        estimates: Matrix = from_centroid + codes.factors[:, 1] + factor * codes.factors[:, 0] * products
+        # f (s · q) = f (2 Σ q over the positive signs - Σ q), and that sum is low * ones + step * shared
+        estimates = _shared(words.signs, planes).astype(np.float32)
+        estimates *= np.float32(2 * step)
+        estimates -= np.float32(self._sum)
+        estimates *= words.scale
+        estimates += np.float32(2 * low) * words.ones
+        estimates *= np.float32(factor)
+        estimates += words.rest
+        estimates += from_centroid
         return estimates
 
     def refine(self, refined: Refined) -> Matrix:
         """How far vectors are by their bytes, as `_distance` says it."""
         low, step, squares = refined.scales.T
-        products: Matrix = low * self._sum + step * (refined.values.astype(np.float32) @ self.vector)
+        # Row by row, so that a distance does not depend on the rows next to it, as it would in a product of matrices.
+        sums = np.einsum("ij,j->i", refined.values.astype(np.float32), self.vector)
+        products: Matrix = low * self._sum + step * sums
         if self.metric == "l2":
-            lengths: Matrix = np.sqrt(np.maximum(squares - 2 * products + self._square, 0))
+            lengths: Matrix = np.sqrt(np.maximum(squares - 2 * products + self.square, 0))
             return lengths
         return 1 - products if self.metric == "cosine" else -products
 
-    def _sign_products(self, signs: Bytes) -> Matrix:
-        products = np.zeros(len(signs), np.float32)
-        for table, column in zip(self._table, signs.T, strict=True):
-            products += table[column]
-        return products
+
+def from_centroids(queries: Sequence[Query], centroids: Matrix, squares: Matrix) -> Matrix:
+    """How far each list is from each query: the square of the distance of its centroid, or the negative product."""
+    products: Matrix = np.stack([query.vector for query in queries]) @ centroids.T
+    if queries[0].metric == "ip":
+        return -products
+    products *= -2
+    products += squares
+    products += np.array([query.square for query in queries], np.float32)[:, None]
+    return products
+
+
+def _shared(signs: Numbers, planes: Numbers) -> Numbers:
+    """For each row the sum of the query's numbers where the row has a 1."""
+    rows = signs.shape[1]
+    totals = np.zeros(rows, np.uint32 if signs.shape[0] * 64 << QUERY_BITS > 0xFFFF else np.uint16)
+    both, counts = np.empty(min(rows, CHUNK), np.uint64), np.empty(min(rows, CHUNK), np.uint8)
+    for start in range(0, rows, CHUNK):
+        part = signs[:, start : start + CHUNK]
+        total, room, count = totals[start : start + CHUNK], both[: part.shape[1]], counts[: part.shape[1]]
+        for plane in planes:
+            total <<= 1
+            for word, bits in zip(part, plane, strict=True):
+                np.bitwise_and(word, bits, out=room)
+                np.bitwise_count(room, out=count)
+                total += count
+    return totals

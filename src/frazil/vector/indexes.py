@@ -16,6 +16,7 @@ from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.portable import find_copies, forget_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
+from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
 
 SEED = 1
-PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that a search looks at (recall 0.95 on sentences), and at least
 
 log = logging.getLogger("frazil.vector")
 
@@ -267,7 +267,7 @@ def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
 
 def _as_record(name: str, field_id: int, seed: int, built: Built) -> IndexRecord:
     codebook = built.codebook
-    probes = min(codebook.lists, max(LEAST_PROBED, round(PROBED * codebook.lists)))
+    probes = codebook.probes_for(USUAL_K)
     return IndexRecord(name, field_id, codebook.metric, codebook.dimension, probes, seed, built.path, built.segments)
 
 

@@ -37,12 +37,10 @@ class LiveRows:
             self._live[positions] = True
         self.count = sum(file.rows for file, state in zip(files, self._states, strict=True) if state == ALL)
         self.count += int(self._live.sum())
-        self._everything = bool((self._states == ALL).all())
+        self.everything = bool((self._states == ALL).all())
 
-    def mask(self, files: Numbers, positions: Numbers) -> Mask | None:
-        """Which of some rows are live; None if all are."""
-        if self._everything:
-            return None
+    def mask(self, files: Numbers, positions: Numbers) -> Mask:
+        """Which of some rows are live."""
         states = self._states[files]
         mask: Mask = states == ALL
         some = np.flatnonzero(states == SOME)

@@ -118,8 +118,8 @@ class Search:
     ) -> None:
         live = self._live(index, tasks)
         known = np.array([numbers.get(file.path, -1) for file in index.files], np.int64)
-        for parts, query in zip(scored, self.queries, strict=True):
-            hits = index.nearest(query, self.k, live, probes=probes, report=report.index)
+        answers = index.nearest_each(self.queries, self.k, live, probes=probes, report=report.index)
+        for parts, hits in zip(scored, answers, strict=True):
             parts.append(Scored(hits.distances, known[hits.files], hits.positions))
 
     def _live(self, index: Index, tasks: Sequence[FileTask]) -> LiveRows:

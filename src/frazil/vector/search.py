@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frazil.vector.blocks import Blocks, Fetched
+from frazil.vector.blocks import Blocks, Fetched, HeldCodes
 from frazil.vector.codebook import Codebook
-from frazil.vector.codes import Codes, Query, Refined
+from frazil.vector.codes import Query, Refined
 from frazil.vector.live import LiveRows
 from frazil.vector.metric import Matrix, Numbers
-from frazil.vector.segment import CodeBlock, CoveredFile, Segment
+from frazil.vector.segment import CoveredFile, Segment
 
 SURPLUS, LEAST_SURPLUS = 10, 100  # vectors that get a second look, for each that is asked for, and at least
+USUAL_K = 10  # rows that the usual number of lists is right for
 SURE = 256  # dimensions from which on that is enough: the error of an estimate falls with their root
 
 
@@ -43,78 +44,90 @@ class Index:
     def __init__(self, codebook: Codebook, segments: Sequence[Segment], blocks: Blocks) -> None:
         self.codebook, self._segments, self._blocks = codebook, list(segments), blocks
         self.files: list[CoveredFile] = [file for segment in segments for file in segment.files]
+        self._rows = sum(int(segment.lists.starts[-1]) for segment in segments)
         self._bases = np.cumsum([0, *(len(segment.files) for segment in segments)])[:-1]
 
     def nearest(self, vector: Matrix, k: int, live: LiveRows, *, probes: int, report: SearchReport) -> Hits:
-        """The k nearest live rows, or all if there are fewer. More lists are probed until there are enough."""
-        query, unsure = self.codebook.query(vector), max(1, SURE / self.codebook.dimension)
-        wanted = int(max(SURPLUS * k, LEAST_SURPLUS) * unsure)
-        far = query.from_centroids(self.codebook.centroids, self.codebook.squares)
-        order = np.argsort(far, kind="stable")
-        seen = _Seen()
-        start, end = 0, min(max(probes, 1), len(order))
-        while start < len(order):
-            self._look(query, order[start:end], far, live, seen, report)
-            if seen.count >= min(k, live.count):
-                break
+        """The k nearest live rows of one vector."""
+        return self.nearest_each(vector[None], k, live, probes=probes, report=report)[0]
+
+    def nearest_each(self, vectors: Matrix, k: int, live: LiveRows, *, probes: int, report: SearchReport) -> list[Hits]:
+        """The k nearest live rows of each vector, or all if there are fewer. More lists are probed until there are
+        enough.
+        """
+        queries = self.codebook.queries(vectors)
+        probes = self._probes(k, live, probes)
+        wanted = int(max(SURPLUS * k, LEAST_SURPLUS) * max(1, SURE / self.codebook.dimension))
+        return [
+            self._second_look(query, self._first_look(query, far, k, live, probes, report).best(wanted), k, report)
+            for query, far in zip(queries, self.codebook.from_centroids(queries), strict=True)
+        ]
+
+    def _probes(self, k: int, live: LiveRows, usual: int) -> int:
+        """More lists than usual where k is large or few rows are live: the k nearest live rows are farther away."""
+        rank = k * self._rows / max(live.count, 1)
+        return max(usual, round(usual * self.codebook.probes_for(rank) / self.codebook.probes_for(USUAL_K)))
+
+    def _first_look(
+        self, query: Query, far: Matrix, k: int, live: LiveRows, probes: int, report: SearchReport
+    ) -> _Seen:
+        seen, end = _Seen(), min(max(probes, 1), len(far))
+        order = np.argpartition(far, end - 1)
+        self._look(query, order[:end], far, live, seen, report)
+        if seen.count >= min(k, live.count) or end == len(far):
+            return seen
+        order = np.concatenate([order[:end], order[end:][np.argsort(far[order[end:]], kind="stable")]])
+        while seen.count < min(k, live.count) and end < len(order):
             start, end = end, min(2 * end, len(order))
-        return self._second_look(query, seen.best(wanted), k, report)
+            self._look(query, order[start:end], far, live, seen, report)
+        return seen
 
     def _look(
         self, query: Query, lists: Numbers, far: Matrix, live: LiveRows, seen: _Seen, report: SearchReport
     ) -> None:
         """The first look at some lists of all segments."""
-        report.lists += len(lists)
-        blocks: list[CodeBlock] = []
-        owners: list[tuple[int, int]] = []
-        for number, segment in enumerate(self._segments):
-            there = lists[segment.lists.counts[lists] > 0].tolist()
-            blocks += self._blocks.codes(segment, there, report.fetched)
-            owners += [(number, list_number) for list_number in there]
-        if not blocks:
+        if not live.count:
             return
-        counts = np.array([len(block.files) for block in blocks])
-        codes = Codes(
-            np.concatenate([block.codes.signs for block in blocks]),
-            np.concatenate([block.codes.factors for block in blocks]),
-        )
-        which = np.repeat(np.arange(len(blocks)), counts)
-        rows = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        estimates = query.estimate(codes, far[[list_number for _, list_number in owners]][which])
-        bases = self._bases[[segment for segment, _ in owners]]
-        files = np.concatenate([block.files for block in blocks]) + bases[which]
-        positions = np.concatenate([block.positions for block in blocks]).astype(np.int64)
-        report.rows_scored += len(which)
-        if (mask := live.mask(files, positions)) is not None:
-            which, rows, estimates = which[mask], rows[mask], estimates[mask]
-            files, positions = files[mask], positions[mask]
-        seen.add(owners, which, rows, estimates, files, positions)
-
-    def _second_look(self, query: Query, best: _Best, k: int, report: SearchReport) -> Hits:
-        """The best by their bytes; ties by where they are."""
-        report.rows_refined += len(best.rows)
-        values = np.empty((len(best.rows), len(self.codebook.rotation)), np.uint8)
-        scales = np.empty((len(best.rows), 3), np.float32)
+        report.lists += len(lists)
+        lists = np.sort(lists)
         for number, segment in enumerate(self._segments):
-            mine = np.flatnonzero(best.segments == number)
-            lists = np.unique(best.lists[mine])
-            blocks = self._blocks.refined(segment, lists.tolist(), report.fetched)
-            for list_number, block in zip(lists, blocks, strict=True):
-                here = mine[best.lists[mine] == list_number]
-                values[here], scales[here] = block.values[best.rows[here]], block.scales[best.rows[here]]
-        distances = query.refine(Refined(values, scales))
-        order = np.lexsort((best.positions, best.files, distances))[:k]
-        return Hits(distances[order], best.files[order], best.positions[order])
+            counts = segment.lists.counts[lists]
+            held = self._blocks.codes(segment, lists[counts > 0], report.fetched)
+            ends = np.cumsum(counts)
+            rows = np.arange(ends[-1]) + np.repeat(segment.lists.starts[lists] - ends + counts, counts)
+            from_centroid = np.repeat(far[lists], counts)
+            report.rows_scored += len(rows)
+            if not live.everything:
+                mask = live.mask(held.files[rows] + self._bases[number], held.positions[rows])
+                rows, from_centroid = rows[mask], from_centroid[mask]
+            seen.add(number, held, rows, query.estimate(held.words.take(rows), from_centroid))
+
+    def _second_look(self, query: Query, best: Sequence[_Part], k: int, report: SearchReport) -> Hits:
+        """The best by their bytes; ties by where they are."""
+        hits = [self._refine(query, part, report) for part in best]
+        if not hits:
+            return Hits(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+        distances, files, positions = (np.concatenate(column) for column in zip(*hits, strict=True))
+        order = np.lexsort((positions, files, distances))[:k]
+        return Hits(distances[order], files[order], positions[order])
+
+    def _refine(self, query: Query, part: _Part, report: SearchReport) -> Hits:
+        report.rows_refined += len(part.rows)
+        segment = self._segments[part.segment]
+        lists = np.unique(np.searchsorted(segment.lists.starts, part.rows, side="right") - 1)
+        held = self._blocks.refined(segment, lists, report.fetched)
+        distances = query.refine(Refined(held.values[part.rows], held.scales[part.rows]))
+        files = part.held.files[part.rows] + self._bases[part.segment]
+        return Hits(distances, files, part.held.positions[part.rows].astype(np.int64))
 
 
-class _Best(NamedTuple):
-    """Rows for a second look."""
+class _Part(NamedTuple):
+    """Rows of a segment."""
 
-    segments: Numbers
-    lists: Numbers
-    rows: Numbers  # in the list
-    files: Numbers
-    positions: Numbers
+    segment: int
+    held: HeldCodes
+    rows: Numbers
+    estimates: Matrix
 
 
 class _Seen:
@@ -122,27 +135,20 @@ class _Seen:
 
     def __init__(self) -> None:
         self.count = 0
-        self._parts: list[tuple[Matrix, _Best]] = []
+        self._parts: list[_Part] = []
 
-    def add(
-        self,
-        owners: Sequence[tuple[int, int]],
-        which: Numbers,
-        rows: Numbers,
-        estimates: Matrix,
-        files: Numbers,
-        positions: Numbers,
-    ) -> None:
+    def add(self, segment: int, held: HeldCodes, rows: Numbers, estimates: Matrix) -> None:
         self.count += len(rows)
-        segments, lists = np.array(owners).T
-        self._parts.append((estimates, _Best(segments[which], lists[which], rows, files, positions)))
+        self._parts.append(_Part(segment, held, rows, estimates))
 
-    def best(self, count: int) -> _Best:
-        if not self._parts:
-            return _Best(*[np.empty(0, np.int64)] * 5)
-        estimates = np.concatenate([estimates for estimates, _ in self._parts])
-        columns = [np.concatenate(column) for column in zip(*(part for _, part in self._parts), strict=True)]
-        if len(estimates) > count:
-            chosen = np.argpartition(estimates, count)[:count]
-            columns = [column[chosen] for column in columns]
-        return _Best(*columns)
+    def best(self, count: int) -> list[_Part]:
+        if self.count <= count:
+            return self._parts
+        estimates = np.concatenate([part.estimates for part in self._parts])
+        chosen = np.sort(np.argpartition(estimates, count)[:count])
+        parts, start = [], 0
+        for part in self._parts:
+            first, last = np.searchsorted(chosen, (start, start + len(part.rows)))
+            parts.append(part._replace(rows=part.rows[chosen[first:last] - start]))
+            start += len(part.rows)
+        return parts

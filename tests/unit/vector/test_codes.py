@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frazil.vector.codes import Query, encode_bytes, encode_signs
+from frazil.vector.codes import Query, as_words, encode_bytes, encode_signs, from_centroids
 from frazil.vector.metric import METRICS, Matrix, Metric, prepare
 from frazil.vector.rotation import make_rotation, rotate
 
@@ -41,8 +41,8 @@ def test_estimates_have_no_bias_and_follow_the_truth(metric: Metric) -> None:
     centroid = rows[:50].mean(axis=0)
     codes = encode_signs(rows, np.broadcast_to(centroid, rows.shape), metric)
     asked = Query(query[0], metric)
-    far = asked.from_centroids(centroid[None], np.square(centroid[None]).sum(axis=1))
-    estimates, truth = asked.estimate(codes, far), true_ranks(rows, query[0], metric)
+    far = from_centroids([asked], centroid[None], np.square(centroid[None]).sum(axis=1))[0]
+    estimates, truth = asked.estimate(as_words(codes), far), true_ranks(rows, query[0], metric)
     spread = truth.std()
     assert abs((estimates - truth).mean()) < 0.1 * spread
     assert np.corrcoef(estimates, truth)[0, 1] > 0.6
@@ -52,8 +52,8 @@ def test_a_vector_on_its_centroid_is_estimated_exactly() -> None:
     rows = vectors(5, seed=1)
     codes = encode_signs(rows, rows, "l2")
     asked = Query(vectors(1, seed=2)[0], "l2")
-    far = asked.from_centroids(rows, np.square(rows).sum(axis=1))
-    np.testing.assert_allclose(asked.estimate(codes, far), true_ranks(rows, asked.vector, "l2"), rtol=1e-5)
+    far = from_centroids([asked], rows, np.square(rows).sum(axis=1))[0]
+    np.testing.assert_allclose(asked.estimate(as_words(codes), far), true_ranks(rows, asked.vector, "l2"), rtol=1e-5)
 
 
 @pytest.mark.parametrize("metric", METRICS)
