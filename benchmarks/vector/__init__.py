@@ -9,7 +9,10 @@ all of it is kept in Frazil's cache.
 
 from __future__ import annotations
 
-from benchmarks.report import Figure, Options
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the peers' environment has no rich
+    from benchmarks.report import Figure, Options
 
 
 def run(options: Options) -> list[Figure]:

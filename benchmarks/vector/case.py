@@ -59,8 +59,10 @@ class Ours:
 
     def __init__(self, uri: str) -> None:
         from frazil import Lake
+        from frazil.client import connect
 
-        self._lake = Lake(uri=uri)
+        self._catalog = connect(uri=uri)
+        self._lake = Lake(catalog=self._catalog)
 
     def build(self, data: Data, folder: Path) -> None:
         self.table.indexes.create("embedding", metric="cosine")
@@ -70,7 +72,7 @@ class Ours:
         import pyarrow as pa
 
         self._schema = pa.schema([("id", pa.int64()), ("kind", pa.int64()), ("embedding", pa.list_(pa.float32()))])
-        self._lake.catalog.create_table("bench.vectors", self._schema)
+        self._catalog.create_table("bench.vectors", self._schema)
         self.table = self._lake.table("bench.vectors")
         for part in np.array_split(np.arange(len(data.vectors)), -(-len(data.vectors) // FILE_ROWS)):
             self._append(part, data.vectors[part[0] : part[-1] + 1])
