@@ -41,6 +41,7 @@ from frazil.config import Limits
 from frazil.errors import NoSuchTable, TooBusy, VectorError
 from frazil.lake import LakeTable
 from frazil.processes import wait_until
+from frazil.vector.codebook import BLOB
 from tests.contract.hostile_clients import NAMESPACES, post
 from tests.contract.test_catalog_limits import all_over, counted, target_of
 from tests.kit.catalog_databases import Client
@@ -218,6 +219,41 @@ def test_rows_of_an_index_are_not_compared_one_by_one(server: EmbeddedCatalog, i
         path = "/namespaces/lake/tables/indexed/search"
         assert Client(other.uri).post(path, body_of()).status == 200
         assert Client(other.uri).post(path, body_of(metric="cosine")).error[0] == 400
+
+
+def test_an_index_is_found_by_its_copy_in_the_statistics(
+    server: EmbeddedCatalog, indexed: LakeTable, client: Client
+) -> None:
+    catalog = FrazilCatalog("lake", **server.properties)
+    (stored,) = catalog.list_indexes("lake.indexed") or []
+    catalog.drop_index("lake.indexed", stored["name"])
+    try:
+        body = client.post("/namespaces/lake/tables/indexed/search", body_of(k=5)).body
+        assert (body["search"]["files-indexed"], body["search"]["problem"]) == (2, None)
+    finally:
+        catalog.create_index("lake.indexed", stored["name"], stored["record"])
+
+
+def test_an_index_that_would_not_fit_in_memory_is_not_read(catalog: FrazilCatalog, client: Client) -> None:
+    """Its footer names a codebook of 3 GB, which the file has, as a hole."""
+    catalog.create_table("lake.huge", SCHEMA)
+    table = Lake(catalog=catalog).table("lake.huge")
+    table.append(vectors_from(0, 100))
+    record = table.indexes.create("embedding", lists=4)
+    path = Path(record.codebook.removeprefix("file://"))
+    lists = 3_000_000_000 // (4 * DIMENSION)
+    size = 4 * (DIMENSION * DIMENSION + lists * DIMENSION)
+    properties = {"dimension": str(DIMENSION), "metric": "cosine", "lists": str(lists)}
+    blob = {"type": BLOB, "fields": [3], "snapshot-id": -1, "sequence-number": -1, "offset": 4, "length": size}
+    footer = json.dumps({"blobs": [{**blob, "properties": properties}]}).encode()
+    with path.open("wb") as file:
+        file.write(b"PFA1")
+        file.seek(size + 4)
+        file.write(b"PFA1" + footer + len(footer).to_bytes(4, "little") + bytes(4) + b"PFA1")
+    body = client.post("/namespaces/lake/tables/huge/search", body_of()).body
+    assert (len(body["rows"]), body["search"]["rows-exact"]) == (10, 100)
+    assert "in one read" in body["search"]["problem"]
+    assert body["search"]["repair"] == "frazil index refresh lake.huge embedding_cosine"
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pyiceberg.expressions import EqualTo
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil import Lake
@@ -62,6 +63,18 @@ def test_a_cold_search_needs_few_reads_and_a_warm_one_none(points: FrazilCatalog
     fetched.clear()
     assert search(points) == expected
     assert fetched == []
+
+
+def test_the_catalog_searches_files_in_the_store(points: FrazilCatalog) -> None:
+    """By its own keys: range by range, the index, rows that it does not cover, and the rows of the answer."""
+    table = Lake(catalog=points).table("lake.points")
+    table.append(vectors_from(2000, 50))
+    table.delete("id = 2007")
+    asked = [query(seed) for seed in range(5)]
+    expected = table.scan("kind = 'red'").nearest("embedding", asked, k=7).to_arrow()
+    assert points.search_table("lake.points", "embedding", asked, k=7, filter=EqualTo("kind", "red")).equals(expected)
+    exact = table.scan().nearest("embedding", asked, k=7, exact=True).to_arrow()
+    assert points.search_table("lake.points", "embedding", asked, k=7, exact=True).equals(exact)
 
 
 def test_pages_that_are_damaged_on_disk_are_read_again(

@@ -103,6 +103,14 @@ def test_rows_without_a_vector_are_left_out_and_bad_ones_fail(stage: Stage, poin
     assert [row[0] for row in joined] == [0, 1, 2]
 
 
+def test_a_damaged_index_changes_no_answer(stage: Stage) -> None:
+    table, rows = stage.table("lake.damaged", 300), asked(20)
+    record = table.indexes.create("embedding", metric="l2", lists=8)
+    Path(record.segments[0].path.removeprefix("file://")).unlink()
+    _, joined = stage.call("join", table.name, rows, "array<float>", {"k": 3, "metric": "l2"})
+    assert joined == [pytest.approx(row) for row in expected(table, rows, k=3, metric="l2", exact=True)]
+
+
 def test_a_join_reads_the_snapshot_of_its_start(stage: Stage) -> None:
     table = stage.table("lake.itself", 100)
     columns, joined = stage.call("join_itself", table.name)

@@ -4,14 +4,16 @@ than the client waits. Needs pyarrow; imported when the first search comes.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
+from frazil.catalog.files import MOST_BYTES
 from frazil.catalog.operations.scans import ANSWER_BYTES
-from frazil.errors import BadRequest
+from frazil.errors import BadRequest, DataFileUnreadable
 from frazil.scan.reading import FileReader, ReadPlan, RowScan
 
 if TYPE_CHECKING:
@@ -66,7 +68,36 @@ class _ServedFile(InputFile):
         return True
 
     def open(self, seekable: bool = True) -> InputStream:
-        return cast(InputStream, self._open(self.location))
+        return cast(InputStream, _Bounded(self.location, self._open(self.location)))
+
+
+class _Bounded(io.RawIOBase):
+    """A file of which no more is read at once than fits in memory: what is in it is a client's."""
+
+    def __init__(self, location: str, file: IO[bytes]) -> None:
+        super().__init__()
+        self._location, self._file = location, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> Any:
+        if not 0 <= size <= MOST_BYTES:
+            raise DataFileUnreadable(self._location, f"{size:,} bytes in one read; at most {MOST_BYTES:,} are read")
+        return self._file.read(size)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 @dataclass

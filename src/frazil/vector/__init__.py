@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.vector.metric import METRICS, Metric
     from frazil.vector.nearest import Nearest, Search, open_nearest
     from frazil.vector.opened import OpenIndexes
+    from frazil.vector.portable import find_copies
     from frazil.vector.record import IndexRecord, SegmentInfo
     from frazil.vector.report import NearestReport
 
@@ -35,6 +36,7 @@ __all__ = [
     "Search",
     "SegmentInfo",
     "SparkEngine",
+    "find_copies",
     "index_cache_folder",
     "index_files",
     "nearest_join",

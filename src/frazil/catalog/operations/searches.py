@@ -149,7 +149,7 @@ def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> 
     """The search, ready to run: by an index of the column for the metric, if there is one."""
     from frazil.catalog.searched import Allowance, ServedFiles, ServedScan
     from frazil.scan.planning import Files, ScanRequest, Source
-    from frazil.vector import IndexRecord, open_nearest
+    from frazil.vector import IndexRecord, find_copies, open_nearest
 
     case_sensitive = wanted.case_sensitive
     row_filter = read_filter(
@@ -170,13 +170,14 @@ def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> 
         allowance=Allowance(ctx.limits, request.check_client, wanted.column),
     )
     stored = [] if wanted.exact else list_of(ctx.database.read(), state.uuid)
+    records = [IndexRecord.of(show_index(index), table=state.name) for index in stored]
     return open_nearest(
         scan,
         wanted.column,
         wanted.vectors,
         k=wanted.k,
         metric=wanted.metric,
-        records=[IndexRecord.of(show_index(index), table=state.name) for index in stored],
+        records=records if records or wanted.exact else find_copies(state, files),
         opened=ctx.indexes(request),
         io=files,
     )
