@@ -93,13 +93,16 @@ def test_a_build_goes_on_with_the_files_that_a_killed_one_has_left(vectors: Vect
     assert codebook.stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "flipped"])
 def test_a_lost_segment_is_reported_searched_exactly_and_repaired(
     vectors: Vectors, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     record = vectors.table.indexes.create("embedding", lists=10)
     segment = Path(record.segments[0].path.removeprefix("file://"))
-    segment.unlink() if damage == "gone" else segment.write_bytes(segment.read_bytes()[:1000])
+    content = bytearray(segment.read_bytes())
+    for place in range(len(content) // 4, len(content) * 3 // 4, 100):
+        content[place] ^= 0xFF
+    segment.unlink() if damage == "gone" else segment.write_bytes(content[:1000] if damage == "cut" else content)
     nearest = vectors.table.scan(columns=["id"]).nearest("embedding", queries(1)[0], k=5)
     assert nearest.to_arrow()["id"].to_pylist() == truth(vectors.rows, queries(1)[0], 5, "cosine")
     assert nearest.explain().problem
@@ -280,7 +283,8 @@ def test_a_catalog_without_records_of_indexes_has_the_copy(vectors: Vectors, lak
 # --- upkeep ----------------------------------------------------------------------------------------------------------
 
 
-def test_maintenance_refreshes_an_index_after_compaction(vectors: Vectors) -> None:
+def test_maintenance_refreshes_an_index_after_compaction(vectors: Vectors, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "frazil.vector")
     vectors.table.indexes.create("embedding", lists=4)
     plans = vectors.table.maintain("compact", "indexes", rewrite_all=True)
     assert [plan.lines for plan in plans if plan.step == "indexes"] == [()]
@@ -288,6 +292,7 @@ def test_maintenance_refreshes_an_index_after_compaction(vectors: Vectors) -> No
     assert [report.lines for report in reports if report.step == "indexes"] == [
         ("refreshed index embedding_cosine: 1,000 vectors",)  # also those of the older snapshots
     ]
+    assert "500 rows of rewritten files keep their codes" in caplog.text
     report = vectors.table.scan().nearest("embedding", queries(1)[0]).explain()
     assert (report.files_indexed, report.files_exact) == (1, 0)
     before = vectors.table.scan(at=next(iter(vectors.past))).nearest("embedding", queries(1)[0]).explain()

@@ -25,6 +25,7 @@ from frazil.vector.segment import Collector
 if TYPE_CHECKING:
     from frazil.scan.planning import FileTask
     from frazil.scan.reading import FileReader
+    from frazil.vector.moved import MovedRows
 
 SEGMENT_ROWS = 262_144
 SAMPLED = 64  # vectors for each list
@@ -88,9 +89,11 @@ def train_codebook(plan: BuildPlan, columns: Sequence[pa.Array], *, table: str, 
     return Codebook.train(vectors, plan.lists, plan.metric, seed=plan.seed, rows=plan.rows, step=step)
 
 
-def collect_segment(codebook: Codebook, tasks: Sequence[FileTask], reader: FileReader) -> Collector:
+def collect_segment(
+    codebook: Codebook, tasks: Sequence[FileTask], reader: FileReader, moved: MovedRows | None = None
+) -> Collector:
     """The encoded vectors of some files."""
-    collector = Collector(codebook)
+    collector = Collector(codebook, moved)
     for task in tasks:
         number = collector.add_file(task.path, task.rows)
         for positions, vectors in _chunks(task, reader, codebook):

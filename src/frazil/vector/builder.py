@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.scan.planning import FileTask
     from frazil.scan.reading import RowScan
     from frazil.vector.metric import Metric
+    from frazil.vector.moved import MovedRows
 
 CHEAP_VECTORS = 65_536  # a segment of so many is always merged
 MOST_VECTORS = 1_048_576  # that are merged into one segment: they are held in memory
@@ -69,11 +70,15 @@ class Builder:
         built = Built(codebook, f"{folder}/codebook.puffin", ())
         return self._with_segments(built, plan, tasks, column)
 
-    def extend(self, built: Built, tasks: Sequence[FileTask], scan: RowScan, *, seed: int) -> Built:
-        """The same index with segments for further files, in the order of their names."""
+    def extend(
+        self, built: Built, tasks: Sequence[FileTask], scan: RowScan, *, seed: int, moved: MovedRows | None = None
+    ) -> Built:
+        """The same index with segments for further files, in the order of their names. Rows that moved keep their
+        codes.
+        """
         metric, lists = built.codebook.metric, built.codebook.lists
         plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists, segment_rows=self.segment_rows)
-        return self._with_segments(built, plan, tasks, Column.of(scan))
+        return self._with_segments(built, plan, tasks, Column.of(scan), moved)
 
     def _codebook(self, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Codebook:
         path, io = f"{folder}/codebook.puffin", column.files.io
@@ -89,11 +94,18 @@ class Builder:
         write_again(io, path, lambda output: codebook.write(output, field_id=column.field_id))
         return codebook
 
-    def _with_segments(self, built: Built, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Built:
+    def _with_segments(
+        self,
+        built: Built,
+        plan: BuildPlan,
+        tasks: Sequence[FileTask],
+        column: Column,
+        moved: MovedRows | None = None,
+    ) -> Built:
         groups = tuple(tuple(tasks[number] for number in group) for group in plan.segments)
         paths = tuple(_segment_path(built, facts_of(group)) for group in groups)
         infos: dict[int, SegmentInfo] = {}
-        for number, info in self.engine.write(Segments(column, built.codebook, groups, paths)):
+        for number, info in self.engine.write(Segments(column, built.codebook, groups, paths, moved)):
             infos[number] = info
             self.progress("segments", len(infos), len(groups))
         segments = [*built.segments, *(infos[number] for number in range(len(groups)))]

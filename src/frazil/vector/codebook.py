@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import InputFile, OutputFile
 
+    from frazil.vector.moved import MovedRows
+
 MANY_SAMPLED = 4096
 BLOB = "frazil-vector-codebook-v1"
 PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that is looked at where nothing was measured, and at least
@@ -82,8 +84,8 @@ class Codebook:
         """What tells codebooks apart whose numbers differ."""
         return hashlib.sha256(self._payload()).hexdigest()[:16]
 
-    def encode(self, vectors: Matrix) -> tuple[Numbers, Codes, Refined]:
-        """The list and the codes of vectors that all have a distance.
+    def encode(self, vectors: Matrix, moved: MovedRows | None = None) -> tuple[Numbers, Codes, Refined]:
+        """The list and the codes of vectors that all have a distance; those of rows that only moved are known.
 
         Products of float32 depend in their last bits on the number of BLAS threads and on the rows next to a row. So
         that Spark's tasks and a single process write the same bytes, vectors are rotated in float64, and lists that are
@@ -91,8 +93,20 @@ class Codebook:
         """
         prepared = prepare(vectors, self.metric).astype(np.float64)
         rotated = rotate(prepared, self.rotation.astype(np.float64)).astype(np.float32)
+        refined = encode_bytes(rotated)
+        if moved is None:
+            return *self._assign(rotated), refined
+        places = moved.find(refined)
+        nearest, signs, factors = moved.lists[places], moved.codes.signs[places], moved.codes.factors[places]
+        new = np.flatnonzero(places < 0)
+        if len(new):
+            nearest[new], codes = self._assign(rotated[new])
+            signs[new], factors[new] = codes.signs, codes.factors
+        return nearest, Codes(signs, factors), refined
+
+    def _assign(self, rotated: Matrix) -> tuple[Numbers, Codes]:
         nearest = assign_surely(rotated, self.centroids)
-        return nearest, encode_signs(rotated, self.centroids[nearest], self.metric), encode_bytes(rotated)
+        return nearest, encode_signs(rotated, self.centroids[nearest], self.metric)
 
     def queries(self, vectors: Matrix) -> list[Query]:
         """Vectors that have a distance, ready to be compared."""

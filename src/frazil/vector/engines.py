@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
     from frazil.vector.codebook import Codebook
     from frazil.vector.metric import Numbers
+    from frazil.vector.moved import MovedRows
 
 SAMPLE_TASK_ROWS = 65_536
 
@@ -53,13 +54,14 @@ class Segments:
     codebook: Codebook
     groups: tuple[tuple[FileTask, ...], ...]
     paths: tuple[str, ...]
+    moved: MovedRows | None = None
 
     def write(self, number: int) -> SegmentInfo:
         """A segment that is complete: the one that a killed build has left, or a new one."""
         io, path = self.column.files.io, self.paths[number]
         if (info := find_segment(io, path, self.codebook)) is not None:
             return info
-        collector = collect_segment(self.codebook, self.groups[number], self.column.reader())
+        collector = collect_segment(self.codebook, self.groups[number], self.column.reader(), self.moved)
         shape, field_id = Shape(len(self.codebook.rotation)), self.column.field_id
         size = write_again(
             io, path, lambda output: write_segment(output, collector.files, collector.lists(), shape, field_id=field_id)
@@ -136,6 +138,8 @@ class SparkEngine:
         import json
 
         from frazil.spark import as_report, collect_reports, spread
+
+        segments = replace(segments, moved=None)  # too much to send to each task
 
         def work(number: int) -> Iterator[pa.RecordBatch]:
             yield as_report({"number": number, **asdict(segments.write(number))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -14,12 +15,15 @@ from frazil.vector.builder import Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
+from frazil.vector.moved import MovedRows
 from frazil.vector.portable import find_copies, forget_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
 
 SEED = 1
+
+WORTH = 4  # rows of files that are gone, for each new one, that are looked through for rows that only moved
 
 log = logging.getLogger("frazil.vector")
 
@@ -125,13 +131,13 @@ class Indexes:
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
         return self._store(_as_record(name, scan.fields[0].field_id, seed, built))
 
-    def refresh(self, name: str) -> IndexRecord:
+    def refresh(self, name: str, *, verify: bool = True) -> IndexRecord:
         """Indexes the files of the newest snapshot that the index does not cover, and replaces segments that are
-        damaged or missing.
+        damaged or missing. All of the index is read for that, unless `verify` is false.
         """
         record, table = self.find(name), self.catalog.load_table(self.table)
         scan = self._scan(table, _column(table, record))
-        built = self._refreshed(record, table, scan)
+        built = self._refreshed(record, table, scan, verify=verify)
         changed = _as_record(record.name, record.field_id, record.seed, built)
         return self._store(replace(changed, version=record.version), before=record)
 
@@ -154,19 +160,32 @@ class Indexes:
     def _others(self, record: IndexRecord) -> list[IndexRecord]:
         return [other for other in self.records() if other.name != record.name]
 
-    def _refreshed(self, record: IndexRecord, table: Table, scan: RowScan) -> Built:
+    def _refreshed(self, record: IndexRecord, table: Table, scan: RowScan, *, verify: bool) -> Built:
         """The files of the index for the newest snapshot. Without its codebook, an index is built from scratch."""
         try:
             codebook = Codebook.read(table.io.new_input(record.codebook))
         except DataFileUnreadable as exc:
             log.warning("%s: index %s is built again: %s", self.table, record.name, exc)
             return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
-        covers = {info: self._covered(table.io, info, codebook) for info in record.segments}
-        kept = tuple(info for info, paths in covers.items() if paths is not None)
-        covered = {path for paths in covers.values() for path in paths or ()}
-        tasks = [task for task in order_tasks(scan.plan().tasks()) if task.path not in covered]
-        built = Built(codebook, record.codebook, kept)
-        return self.builder.extend(built, tasks, scan, seed=record.seed) if tasks else built
+        opened = {info: self._open(table.io, info, codebook, verify=verify) for info in record.segments}
+        segments = [segment for segment in opened.values() if segment is not None]
+        live, covered = order_tasks(scan.plan().tasks()), {file.path for each in segments for file in each.files}
+        tasks = [task for task in live if task.path not in covered]
+        built = Built(codebook, record.codebook, tuple(info for info, segment in opened.items() if segment is not None))
+        if not tasks:
+            return built
+        moved = self._moved(segments, {task.path for task in live}, sum(task.rows for task in tasks))
+        return self.builder.extend(built, tasks, scan, seed=record.seed, moved=moved)
+
+    def _moved(self, segments: Sequence[Segment], live: set[str], rows: int) -> MovedRows | None:
+        """Rows of files that are gone, if the new files may hold many of them: reading them takes time, too."""
+        gone = {file.path: file.rows for segment in segments for file in segment.files if file.path not in live}
+        if not gone or rows * WORTH < sum(gone.values()):
+            return None
+        moved = MovedRows.of(segments, gone)
+        if moved is not None:
+            log.info("%s: %d rows of rewritten files keep their codes if they only moved", self.table, len(moved.lists))
+        return moved
 
     def coverage(self, record: IndexRecord) -> Coverage:
         """What an index covers of the newest snapshot, by what its segments say; their blocks are not read."""
@@ -197,8 +216,7 @@ class Indexes:
             self.builder.progress("check", number, len(record.segments))
             try:
                 segment = Segment(table.io.new_input(info.path), dimension=len(codebook.rotation))
-                for list_number in range(codebook.lists):
-                    segment.read_rows(list_number)
+                _verify(segment)
                 covered |= {file.path for file in segment.files}
             except DataFileUnreadable as exc:
                 problems.append(exc.message)
@@ -246,14 +264,18 @@ class Indexes:
             )
         return scan
 
-    def _covered(self, io: FileIO, info: SegmentInfo, codebook: Codebook) -> set[str] | None:
-        """The files that a segment covers; None if it cannot be read."""
+    def _open(self, io: FileIO, info: SegmentInfo, codebook: Codebook, *, verify: bool) -> Segment | None:
+        """A segment; None if it cannot be read."""
         try:
             segment = Segment(io.new_input(info.path), dimension=len(codebook.rotation))
+            if verify:
+                _verify(segment)
+            return segment
         except DataFileUnreadable as exc:
             log.warning("%s: a segment is built again: %s", self.table, exc)
+            with suppress(FileNotFoundError):
+                io.delete(info.path)  # or the build would take it for the one that a killed build has left
             return None
-        return {file.path for file in segment.files}
 
 
 def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
@@ -269,6 +291,11 @@ def _as_record(name: str, field_id: int, seed: int, built: Built) -> IndexRecord
     codebook = built.codebook
     probes = codebook.probes_for(USUAL_K)
     return IndexRecord(name, field_id, codebook.metric, codebook.dimension, probes, seed, built.path, built.segments)
+
+
+def _verify(segment: Segment) -> None:
+    for _ in segment.read_all():  # compares the checksums
+        pass
 
 
 def _column(table: Table, record: IndexRecord) -> str:

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from pyiceberg.io import InputFile, OutputFile
 
     from frazil.vector.codebook import Codebook
+    from frazil.vector.moved import MovedRows
 
 FILES, LISTS = "frazil-vector-files-v1", "frazil-vector-lists-v1"
 CODES, BYTES = "frazil-vector-codes-v1", "frazil-vector-bytes-v1"
+READ_BYTES = 8 << 20  # of a segment that is read from one end to the other
 
 
 class CoveredFile(NamedTuple):
@@ -135,8 +137,8 @@ class Rows(NamedTuple):
 class Collector:
     """Gathers the encoded vectors of data files until all of a segment are there."""
 
-    def __init__(self, codebook: Codebook) -> None:
-        self._codebook = codebook
+    def __init__(self, codebook: Codebook, moved: MovedRows | None = None) -> None:
+        self._codebook, self._moved = codebook, moved
         self.files: list[CoveredFile] = []
         self._parts: list[tuple[Numbers, CodeBlock, Refined]] = []
 
@@ -147,7 +149,7 @@ class Collector:
 
     def add(self, number: int, positions: Numbers, vectors: Matrix) -> None:
         """Vectors of a file that all have a distance."""
-        nearest, codes, refined = self._codebook.encode(vectors)
+        nearest, codes, refined = self._codebook.encode(vectors, self._moved)
         self._parts.append((nearest, CodeBlock(codes, np.full(len(nearest), number, np.uint32), positions), refined))
 
     def __len__(self) -> int:
@@ -223,8 +225,7 @@ def write_segment(
 def merge_lists(segments: Sequence[Segment]) -> Iterator[Rows]:
     """The lists of several segments as one: those of a segment after those of the one before it."""
     bases = np.cumsum([0, *(len(segment.files) for segment in segments[:-1])])
-    for number in range(len(segments[0].lists.counts)):
-        parts = [segment.read_rows(number) for segment in segments]
+    for parts in zip(*(segment.read_all() for segment in segments), strict=True):
         blocks = [part.block for part in parts]
         codes = Codes(
             np.concatenate([block.codes.signs for block in blocks]),
@@ -286,10 +287,27 @@ class Segment:
         self._check(data, self.lists.byte_sums[number], number)
         return self.shape.unpack_bytes(data, int(self.lists.counts[number]))
 
-    def read_rows(self, number: int) -> Rows:
-        """All that there is of a list."""
-        codes, refined = (self._read(*span) for span in (self.code_range(number), self.bytes_range(number)))
-        return Rows(self.code_block(number, codes), self.byte_block(number, refined))
+    def read_all(self) -> Iterator[Rows]:
+        """All lists in their order, read in long ranges."""
+        for first, last in self._spans():
+            start, begin = self.code_range(first)[0], self.bytes_range(first)[0]
+            codes = self._read(start, self.code_range(last)[1])
+            refined = self._read(begin, self.bytes_range(last)[1])
+            for number in range(first, last + 1):
+                code_span, byte_span = self.code_range(number), self.bytes_range(number)
+                yield Rows(
+                    self.code_block(number, codes[code_span[0] - start : code_span[1] - start]),
+                    self.byte_block(number, refined[byte_span[0] - begin : byte_span[1] - begin]),
+                )
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Lists that follow each other, by the first and the last, whose blocks are read at once."""
+        most, first = max(1, READ_BYTES // self.shape.bytes_row), 0
+        starts = self.lists.starts
+        for number in range(len(self.lists.counts)):
+            if starts[number + 1] - starts[first] >= most or number == len(self.lists.counts) - 1:
+                yield first, number
+                first = number + 1
 
     def damaged(self, reason: str) -> IndexDamaged:
         return IndexDamaged(self.location, reason)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil.vector.codebook import Codebook
+from frazil.vector.codes import Codes, Refined
 from frazil.vector.kmeans import assign_surely
-from frazil.vector.metric import METRICS, Metric
+from frazil.vector.metric import METRICS, Matrix, Metric
+from frazil.vector.moved import MovedRows
+from frazil.vector.segment import Collector, Segment, Shape, write_segment
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -36,3 +42,36 @@ def test_codebooks_with_other_numbers_have_other_fingerprints() -> None:
     vectors = np.random.default_rng(1).standard_normal((50, 8)).astype(np.float32)
     first, second = (Codebook.train(vectors, 4, "l2", seed=seed) for seed in (1, 2))
     assert first.fingerprint == Codebook.train(vectors, 4, "l2", seed=1).fingerprint != second.fingerprint
+
+
+def segment_of(codebook: Codebook, vectors: Matrix, path: Path) -> Segment:
+    collector = Collector(codebook)
+    collector.add(collector.add_file("old.parquet", len(vectors)), np.arange(len(vectors)), vectors)
+    shape = Shape(len(codebook.rotation))
+    write_segment(PyArrowFileIO().new_output(str(path)), collector.files, collector.lists(), shape, field_id=1)
+    return Segment(PyArrowFileIO().new_input(str(path)), dimension=shape.dimension)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_only_moved_keep_their_codes_and_others_get_theirs(metric: Metric, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    old, new = (random.standard_normal((count, 40)).astype(np.float32) for count in (300, 50))
+    codebook = Codebook.train(old, 20, metric, seed=1)
+    moved = MovedRows.of([segment_of(codebook, old, tmp_path / "s.puffin")], {"old.parquet"})
+    assert moved is not None
+    together = random.permutation(np.concatenate([old[100:], new]))
+    expected = codebook.encode(together)
+    lists, codes, refined = codebook.encode(together, moved)
+    assert (moved.find(refined) < 0).sum() == len(new)
+    for actual, wanted in zip((lists, *unpacked(codes, refined)), (expected[0], *unpacked(*expected[1:])), strict=True):
+        assert (actual == wanted).all()
+
+
+def unpacked(codes: Codes, refined: Refined) -> tuple[Matrix, ...]:
+    return codes.signs, codes.factors, refined.values, refined.scales
+
+
+def test_rows_of_live_files_are_not_read_for_rows_that_moved(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32)
+    segment = segment_of(Codebook.train(vectors, 4, "l2", seed=1), vectors, tmp_path / "s.puffin")
+    assert MovedRows.of([segment], {"other.parquet"}) is None

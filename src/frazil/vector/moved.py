@@ -1,0 +1,66 @@
+"""Rows that only moved to another file keep their codes: compaction rewrites files, not vectors.
+
+The second look of a row, its bytes and scales, follows from the vector alone. A vector of a new file that has the bytes
+of a row of a file that is gone is that row: its list and its signs are known, and only its file and position are new.
+What takes long, the comparison with all centroids, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from frazil.vector.codes import Codes, Refined
+from frazil.vector.metric import Numbers
+
+if TYPE_CHECKING:
+    from frazil.vector.segment import Segment
+
+SEED = 20  # of the hash; no stored bytes depend on it
+
+
+@dataclass(frozen=True, eq=False)
+class MovedRows:
+    """Codes of rows, by a hash of their bytes."""
+
+    hashes: Numbers  # sorted
+    lists: Numbers
+    codes: Codes
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment], gone: Collection[str]) -> MovedRows | None:
+        """The rows of covered files that are gone; None if there are none."""
+        parts = []
+        for segment in segments:
+            wanted = np.array([file.path in gone for file in segment.files], np.bool_)
+            for number, (block, refined) in enumerate(segment.read_all() if wanted.any() else ()):
+                rows = np.flatnonzero(wanted[block.files])
+                hashes = hash_rows(Refined(refined.values[rows], refined.scales[rows]))
+                parts.append((hashes, np.full(len(rows), number), block.codes.signs[rows], block.codes.factors[rows]))
+        if not parts:
+            return None
+        hashes, lists, signs, factors = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], lists[order], Codes(signs[order], factors[order]))
+
+    def find(self, refined: Refined) -> Numbers:
+        """For each row its number here, or -1."""
+        hashes = hash_rows(refined)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return np.where(self.hashes[places] == hashes, places, -1)
+
+
+def hash_rows(refined: Refined) -> Numbers:
+    """64 bits of each row's bytes and scales."""
+    scales = np.ascontiguousarray(refined.scales, "<f4").view(np.uint32).astype(np.uint64)
+    words = np.concatenate([np.ascontiguousarray(refined.values).view(np.uint64), scales], axis=1)
+    random = np.random.default_rng(SEED)
+    words = words + random.integers(0, 1 << 63, words.shape[1], np.uint64)
+    for _ in range(2):
+        words = (words ^ (words >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    words ^= words >> np.uint64(33)
+    sums: Numbers = (words * (random.integers(0, 1 << 63, words.shape[1], np.uint64) | np.uint64(1))).sum(axis=1)
+    return sums
