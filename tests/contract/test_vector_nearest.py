@@ -29,6 +29,7 @@ from frazil.vector.search import Index
 from frazil.vector.segment import Segment, Shape, write_segment
 from tests.conftest import Campaign
 from tests.kit.delete_files import delete_equal
+from tests.kit.raising import raises
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -198,6 +199,18 @@ def test_doubles_that_no_float_holds_are_left_out(catalog: FrazilCatalog) -> Non
     table = Lake(catalog=catalog).table(name)
     table.append([{"id": number, "embedding": [value, 1.0]} for number, value in enumerate([0.5, 1e300, -1e30])])
     assert table.scan(columns="id").nearest("embedding", [1.0, 1.0]).to_arrow()["id"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("name", ["_distance", "_query"])
+def test_a_column_with_the_name_of_one_that_a_search_adds_is_refused(catalog: FrazilCatalog, name: str) -> None:
+    schema = Schema(*SCHEMA.fields, NestedField(9, name, StringType()))
+    catalog.create_table(table_name := f"lake.v{uuid.uuid4().hex[:8]}", schema)
+    table = Lake(catalog=catalog).table(table_name)
+    table.append([{"id": 1, "kind": None, "embedding": [1.0, 0.0], name: "mine"}])
+    with raises(VectorError, column=name, problem="column-twice"):
+        table.scan().nearest("embedding", [1.0, 0.0])
+    nearest = table.scan(columns="id").nearest("embedding", [1.0, 0.0])
+    assert nearest.to_arrow().to_pylist() == [{"id": 1, "_distance": 0.0}]
 
 
 def test_a_search_without_columns_gives_distances(vectors: Vectors) -> None:

@@ -25,7 +25,7 @@ from frazil.scan.planning import Files, ScanRequest, Source, TableState
 from frazil.scan.reading import RowScan
 from frazil.vector.columns import to_matrix
 from frazil.vector.metric import Mask, Metric
-from frazil.vector.nearest import DISTANCE, QUERY, check_options, choose_index, find_vectors, open_nearest
+from frazil.vector.nearest import DISTANCE, QUERY, check_names, check_options, choose_index, find_vectors, open_nearest
 from frazil.vector.opened import OpenIndexes
 from frazil.vector.record import IndexRecord
 
@@ -131,6 +131,7 @@ def _plan(
     table, records = scan.state.name, () if exact else tuple(home.indexes.records_for(scan))
     field, chosen, record = choose_index(scan, column, metric, records)
     checked = check_options(table, k, chosen)
+    check_names(scan)
     if record is not None:
         OpenIndexes().open(record, scan.source.open.io, table=table)  # warns of damage here, not in a task
     plain = with_small_types(without_extensions(scan.schema.empty_table()).schema)

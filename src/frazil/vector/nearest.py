@@ -67,6 +67,7 @@ class Search:
         table = scan.state.name
         metric = check_options(table, k, metric)
         wanted = _find_field(scan, column)
+        check_names(scan)
         queries, single = to_queries(vectors, dimension or find_vectors(scan, wanted), metric, table=table)
         if len(queries) > MOST_QUERIES:
             raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
@@ -350,6 +351,19 @@ def _find_field(scan: RowScan, column: str) -> NestedField:
             column=column,
         )
     return field
+
+
+def check_names(scan: RowScan) -> None:
+    """Passes when no column of the scan has the name of one that a search adds."""
+    taken = next((field.name for field in scan.fields if field.name in (DISTANCE, QUERY)), None)
+    if taken is not None:
+        raise VectorError(
+            f"{scan.state.name} has a column '{taken}', which is what a search calls its own",
+            hint="choose the others: scan(columns=[...])",
+            table=scan.state.name,
+            column=taken,
+            problem="column-twice",
+        )
 
 
 def _arrow_type(scan: RowScan, field: NestedField) -> pa.DataType:
