@@ -67,7 +67,7 @@ def test_messages_survive_a_restart_with_another_controller_port_and_a_kill(brok
     produce(broker, "uplink", b"one", b"two")
     broker.stop()
     controller = broker.extra_port("controller")
-    with socket.create_server((ports.HOST, controller)):  # somebody else has it by now
+    with socket.create_server((ports.HOST, controller)):  # another process has it by now
         broker.start()
     assert broker.extra_port("controller") != controller
     produce(broker, "uplink", b"three")

@@ -51,7 +51,7 @@ def test_a_process_that_took_an_internal_port_first_does_not_stop_the_start(stor
     taken: list[socket.socket] = []
 
     def report(step: str) -> None:
-        if step == "starting" and not taken:  # the ports are chosen, and nobody listens yet
+        if step == "starting" and not taken:  # the ports are chosen, and no server listens yet
             taken.append(socket.create_server(("127.0.0.1", store.extra_port("admin.port"))))
         elif step == "waiting until ready" and not stays:
             assert wait_until(lambda: "Port allocation failed" in store.log_tail() or not store.process(), 60)

@@ -232,7 +232,7 @@ def _fail(exc: FrazilError) -> NoReturn:
 
 
 def _fail_unexpectedly(exc: Exception) -> NoReturn:
-    """What no check has foreseen: the traceback, for whoever mends it, then one line for whoever ran the command."""
+    """Ends after an unexpected error: the traceback, for a report of the bug, then one line for the user."""
     click.echo(visible(traceback.format_exc()), err=True)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     _fail(FrazilError(f"unexpected: {problem}", hint="report it with the lines above; frazil should have said more"))

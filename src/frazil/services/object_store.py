@@ -69,7 +69,7 @@ class ObjectStore(Service):
         return ports.free_port(avoid=avoid, offset=_GRPC_OFFSET if name == "admin.port" else 0)
 
     def lost_port(self) -> bool:
-        """It names a port that it could not have; whoever had that one may be gone again."""
+        """It names a port that it could not have; the process that had it may be gone again."""
         if _PORT_TAKEN not in self.log_tail():
             return super().lost_port()
         self._write_state({**self.state(), "ports": {}})

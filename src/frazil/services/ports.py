@@ -47,7 +47,7 @@ def free_port(*, avoid: Collection[int] = (), offset: int = 0) -> int:
 
 
 def _reserve(wanted: Collection[int]) -> bool:
-    """Whether these ports are ours now: nobody chose one of them a short time ago."""
+    """Whether these ports are ours now: no other process chose one of them a short time ago."""
     try:
         folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
