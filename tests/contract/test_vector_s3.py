@@ -38,10 +38,17 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ranges:
 
 
 def search(catalog: FrazilCatalog, *, exact: bool = False) -> list[int]:
-    """A search by a lake that has read nothing yet."""
+    """A search by a lake that has read nothing yet, for a vector of the table: an index finds it, whatever else it
+    misses.
+    """
     scan = Lake(catalog=catalog).table("lake.points").scan(columns="id")
-    ids: list[int] = scan.nearest("embedding", query(), k=5, exact=exact).to_arrow()["id"].to_pylist()
+    ids: list[int] = scan.nearest("embedding", own_vector(), k=1, exact=exact).to_arrow()["id"].to_pylist()
     return ids
+
+
+def own_vector() -> list[float]:
+    vector: list[float] = vectors_from(0, 1000)[7]["embedding"]
+    return vector
 
 
 @pytest.fixture

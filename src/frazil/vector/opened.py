@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from frazil.errors import DataFileMissing, DataFileUnreadable, IndexDamaged
 from frazil.vector.blocks import KEPT_BYTES, Blocks
@@ -21,9 +23,36 @@ if TYPE_CHECKING:
 
     from frazil.vector.record import IndexRecord
 
-MOST_CODEBOOKS, MOST_SEGMENTS = 16, 1024
+MOST_CODEBOOKS, MOST_SEGMENTS, MOST_FILES = 16, 1024, 65_536
+T = TypeVar("T")
 
 log = logging.getLogger("frazil.vector")
+
+
+class Newest(Generic[T]):
+    """Things by the name of their file: the last ones that were used. Threads that read one at the same time both read
+    it; none waits for another.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._things: OrderedDict[str, T] = OrderedDict()
+        self._most, self._lock = most, Lock()
+
+    def get(self, path: str, read: Callable[[], T]) -> T:
+        """The thing of this name, read if it is not there."""
+        with self._lock:
+            if path in self._things:
+                self._things.move_to_end(path)
+                return self._things[path]
+        return self.put(path, read())
+
+    def put(self, path: str, thing: T) -> T:
+        with self._lock:
+            self._things[path] = thing
+            self._things.move_to_end(path)
+            while len(self._things) > self._most:
+                self._things.popitem(last=False)
+        return thing
 
 
 class OpenIndexes:
@@ -31,10 +60,10 @@ class OpenIndexes:
 
     def __init__(self, *, max_bytes: int = KEPT_BYTES, disk: DiskCache | None = None) -> None:
         self._disk = disk
-        self._codebooks: OrderedDict[str, Codebook] = OrderedDict()
-        self._segments: OrderedDict[str, Segment] = OrderedDict()
-        self._lock = Lock()
-        self._io: FileIO | None = None
+        self._codebooks = Newest[Codebook](MOST_CODEBOOKS)
+        self._segments = Newest[Segment](MOST_SEGMENTS)
+        # How to read each file: keys may belong to one table, and have a short life, so it is always the newest.
+        self._ios = Newest["FileIO"](MOST_FILES)
         self._blocks = Blocks(self._read, max_bytes=max_bytes)
 
     def open(self, record: IndexRecord, io: FileIO, *, table: str) -> tuple[Index | None, list[str]]:
@@ -42,15 +71,16 @@ class OpenIndexes:
         exactly.
         """
         io = io if self._disk is None else CachedFiles(io, self._disk)
-        self._io = io  # always the newest: keys may have a short life
         try:
-            codebook = self._codebook(record.codebook, io)
+            path = record.codebook
+            codebook = self._codebooks.get(path, lambda: Codebook.read(io.new_input(path)))
         except DataFileUnreadable as exc:
             return None, [self._warn(table, record, exc)]
         segments, problems = [], []
         for info in record.segments:
+            self._ios.put(info.path, io)
             try:
-                segments.append(self._segment(info.path, io, dimension=len(codebook.rotation)))
+                segments.append(self._segments.get(info.path, partial(_open, io, info.path, len(codebook.rotation))))
             except DataFileUnreadable as exc:
                 problems.append(self._warn(table, record, exc))
         return Index(codebook, segments, self._blocks), problems
@@ -60,26 +90,9 @@ class OpenIndexes:
         if self._disk is not None and isinstance(error.path, str):
             self._disk.forget(error.path)
 
-    def _codebook(self, path: str, io: FileIO) -> Codebook:
-        with self._lock:
-            if path not in self._codebooks:
-                self._codebooks[path] = Codebook.read(io.new_input(path))
-                while len(self._codebooks) > MOST_CODEBOOKS:
-                    self._codebooks.popitem(last=False)
-            return self._codebooks[path]
-
-    def _segment(self, path: str, io: FileIO, *, dimension: int) -> Segment:
-        with self._lock:
-            if path not in self._segments:
-                self._segments[path] = Segment(io.new_input(path), dimension=dimension)
-                while len(self._segments) > MOST_SEGMENTS:
-                    self._segments.popitem(last=False)
-            return self._segments[path]
-
     def _read(self, path: str, start: int, end: int) -> bytes:
-        assert self._io is not None
         try:
-            with self._io.new_input(path).open() as stream:
+            with self._ios.get(path, _no_io).new_input(path).open() as stream:
                 stream.seek(start)
                 return bytes(stream.read(end - start))
         except FileNotFoundError as exc:
@@ -98,3 +111,11 @@ class OpenIndexes:
             record.name,
         )
         return error.message
+
+
+def _open(io: FileIO, path: str, dimension: int) -> Segment:
+    return Segment(io.new_input(path), dimension=dimension)
+
+
+def _no_io() -> FileIO:
+    raise AssertionError("a segment that was not opened")
