@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from pyiceberg.table.statistics import StatisticsFile
 
+import frazil
 from frazil import Lake
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
-from frazil.errors import VectorError
+from frazil.errors import DeclarationError, VectorError
 from frazil.puffin import Blob, PuffinWriter
+from frazil.tables import VectorIndex
 from frazil.vector import IndexRecord
 from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
@@ -311,3 +313,50 @@ def test_maintenance_repairs_an_index_and_goes_on_when_it_cannot(vectors: Vector
         path.rename(path.with_suffix(".hidden"))
     (report,) = vectors.table.maintain("indexes", dry_run=False)
     assert data.name in report.problems[0]
+
+
+# --- declared --------------------------------------------------------------------------------------------------------
+
+
+def declare(name: str, *indexes: VectorIndex) -> frazil.Table:
+    columns = (frazil.column("id", "long"), frazil.column("embedding", frazil.list_of("float")))
+    return frazil.Table(name, *columns, indexes=indexes)
+
+
+def test_a_declared_index_is_planned_applied_and_built_by_maintenance(catalog: FrazilCatalog) -> None:
+    lake, name = Lake(catalog=catalog), f"lake.d{uuid.uuid4().hex[:8]}"
+    lake.apply(declare(name))
+    declared = declare(name, frazil.vector_index("embedding", metric="l2", lists=4))
+    assert "vector.index.embedding_l2" in str(lake.plan(declared))
+    lake.apply(declared)
+    assert list(lake.plan(declared)) == []
+    (plan,) = lake.table(name).maintain("indexes")
+    assert plan.lines == ()  # there are no rows yet
+    vectors = np.random.default_rng(1).standard_normal((60, 8))
+    lake.table(name).append([{"id": number, "embedding": row.tolist()} for number, row in enumerate(vectors)])
+    (report,) = lake.table(name).maintain("indexes", dry_run=False)
+    assert report.lines == ("built index embedding_l2: 60 vectors",)
+    (record,) = lake.table(name).indexes.records()
+    assert (record.metric, record.dimension) == ("l2", 8)
+    (plan,) = lake.table(name).maintain("indexes")
+    assert plan.detail is None
+    lake.table(name).indexes.drop("embedding")
+    (plan,) = lake.table(name).maintain("indexes")
+    assert plan.detail is None  # it is not declared any more
+    assert len(list(lake.plan(declared))) == 1  # unless the code still says so
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        frazil.vector_index("nothing"),
+        frazil.vector_index("embedding", metric="manhattan"),
+        frazil.vector_index("embedding", lists=0),
+        frazil.vector_index("embedding", name="a/b"),
+        "embedding",
+    ],
+)
+def test_an_index_that_cannot_be_is_refused_where_it_is_declared(index: VectorIndex) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        declare("lake.words", index)
+    assert caught.value.option == "indexes"

@@ -42,6 +42,7 @@ STORED = {
     "STAGING_PREFIX": "frazil_stage",
     "ROLLBACK_TAG_PREFIX": "frazil_rollback_",
     "INDEX_FOLDER": "_index",
+    "PROPERTY_INDEX_PREFIX": "vector.index.",
 }
 LOGGERS = {"frazil.upkeep"}  # names of loggers that happen to be stored names, too
 

@@ -32,6 +32,7 @@ def test_the_names_of_the_package_are_these() -> None:
         "sources",
         "struct",
         "transforms",
+        "vector_index",
     ]
     assert all(getattr(frazil, name) is not None for name in frazil.__all__)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from frazil.tables.compare import Change
     from frazil.tables.declare import Table
     from frazil.tables.drift import find_drift
+    from frazil.tables.indexes import VectorIndex, vector_index
     from frazil.tables.planfile import load_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
     from frazil.tables.types import Column, column, list_of, map_of, struct
@@ -24,6 +25,7 @@ __all__ = [
     "Step",
     "Table",
     "Upkeep",
+    "VectorIndex",
     "all_of",
     "apply_steps",
     "column",
@@ -37,6 +39,7 @@ __all__ = [
     "save_plan",
     "struct",
     "summary",
+    "vector_index",
     "write_module",
 ]
 

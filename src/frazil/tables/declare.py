@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from frazil.errors import DeclarationError
 from frazil.tables.check import check_table
 from frazil.tables.fields import TableFields
+from frazil.tables.indexes import VectorIndex, index_properties
 from frazil.tables.types import HINT, Column, NotAType, column, normalise_column
 from frazil.tables.upkeep import Upkeep
 
@@ -33,6 +34,7 @@ class Table(TableFields):
     - `sort_by`: `"ts desc nulls last"`, `"bucket(16, id)"`.
     - `properties`: those of the table that matter; others are left alone.
     - `upkeep`: what `frazil maintain` does to it; it becomes properties, too.
+    - `indexes`: its vector indexes, `[vector_index("embedding", metric="cosine")]`, which `frazil maintain` builds.
     - `checks`: SQL conditions that rows must meet; pipelines and sinks hold them.
     - `key`: the columns that tell rows apart; they become Iceberg's identifier fields.
     - `format_version`: 2 for a new table, and as it is for an existing one, unless said here.
@@ -53,6 +55,7 @@ class Table(TableFields):
         location: str | None = None,
         dropped: Sequence[str] = (),
         upkeep: Upkeep | None = None,
+        indexes: Sequence[VectorIndex] = (),
     ) -> None:
         if not all(name.split(".")) or "." not in name:
             raise DeclarationError(
@@ -70,6 +73,8 @@ class Table(TableFields):
         ):
             put(self, values, _texts(name, values, texts))
         put(self, "properties", _with_upkeep(name, dict(properties or {}), upkeep))
+        names = [column.name for column in self.columns]
+        put(self, "properties", {**self.properties, **index_properties(indexes, names, table=name)})
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)
         check_table(self)

@@ -32,7 +32,7 @@ from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
-from frazil.vector import Indexes
+from frazil.vector import Coverage, Declared, Indexes
 from frazil.write.commit import RetryPolicy
 
 if TYPE_CHECKING:
@@ -259,17 +259,24 @@ class Keeper:
         lines += [
             f"repair index {index.record.name}: {problem}" for index in plan.indexes for problem in index.problems
         ]
-        return StepPlan(self.name, indexes.STEP, tuple(lines), detail=plan if plan.indexes else None)
+        lines += [f"build index {index.name} of column {index.column}, {index.metric}" for index in plan.missing]
+        work = plan if plan.indexes or plan.missing else None
+        return StepPlan(self.name, indexes.STEP, (*lines, *plan.other), detail=work)
 
     def _perform_indexes(self, plan: IndexPlan) -> StepReport:
-        lines, problems = [], []
-        for number, index in enumerate(plan.indexes):
-            self.on_progress(number, len(plan.indexes))
+        lines, problems, own = [], list(plan.other), Indexes(self.catalog, self.name)
+        work: tuple[Coverage | Declared, ...] = (*plan.indexes, *plan.missing)
+        for number, index in enumerate(work):
+            self.on_progress(number, len(work))
+            name = index.record.name if isinstance(index, Coverage) else index.name
             try:
-                record = Indexes(self.catalog, self.name).refresh(index.record.name)
-                lines.append(f"refreshed index {record.name}: {count(record.vectors, 'vector')}")
+                if isinstance(index, Coverage):
+                    record, did = own.refresh(name), "refreshed"
+                else:
+                    record, did = own.create(index.column, metric=index.metric, name=name, lists=index.lists), "built"
+                lines.append(f"{did} index {name}: {count(record.vectors, 'vector')}")
             except FrazilError as exc:  # a search compares what is not covered: the other steps go on
-                problems.append(f"index {index.record.name}: {exc.message}")
+                problems.append(f"index {name}: {exc.message}")
         return StepReport(self.name, indexes.STEP, tuple(lines), problems=tuple(problems))
 
     # --- expiry and orphans ------------------------------------------------------------------------------------------

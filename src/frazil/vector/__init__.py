@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from frazil.vector.builder import Builder
     from frazil.vector.disk import DiskCache, index_cache_folder
     from frazil.vector.engines import Engine, LocalEngine, SparkEngine
-    from frazil.vector.indexes import Coverage, IndexCheck, Indexes, index_files
+    from frazil.vector.indexes import Coverage, Declared, IndexCheck, Indexes, index_files
     from frazil.vector.join import nearest_join
     from frazil.vector.metric import METRICS, Metric
     from frazil.vector.nearest import Nearest, Search, open_nearest
@@ -23,6 +23,7 @@ __all__ = [
     "METRICS",
     "Builder",
     "Coverage",
+    "Declared",
     "DiskCache",
     "Engine",
     "IndexCheck",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from frazil.errors import DataFileUnreadable, VectorError
+from frazil.protocol import PROPERTY_INDEX_PREFIX
 from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
 from frazil.vector.build import order_tasks
@@ -76,6 +78,16 @@ class Coverage:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """An index that the table's properties ask for."""
+
+    name: str
+    column: str
+    metric: Metric
+    lists: int | None
+
+
+@dataclass(frozen=True)
 class Indexes:
     """The indexes of one table."""
 
@@ -97,6 +109,19 @@ class Indexes:
         if stored := self.catalog.list_indexes(self.table):
             return [IndexRecord.of(each, table=self.table) for each in stored]
         return find_copies(scan.state, scan.source.open.io)
+
+    def declared(self) -> list[Declared]:
+        """The indexes that were declared with the table; a property that says none is logged."""
+        declared = []
+        for key, value in self.catalog.load_table(self.table).metadata.properties.items():
+            if key.startswith(PROPERTY_INDEX_PREFIX):
+                try:
+                    facts = json.loads(value)
+                    name = key.removeprefix(PROPERTY_INDEX_PREFIX)
+                    declared.append(Declared(name, str(facts["column"]), facts["metric"], facts.get("lists")))
+                except (ValueError, KeyError, TypeError) as exc:
+                    log.warning("%s: the property %s says no index: %s", self.table, key, exc)
+        return declared
 
     def find(self, name: str) -> IndexRecord:
         """The index of this name, or the only one of this column."""
@@ -182,7 +207,7 @@ class Indexes:
         gone = {file.path: file.rows for segment in segments for file in segment.files if file.path not in live}
         if not gone or rows * WORTH < sum(gone.values()):
             return None
-        moved = MovedRows.of(segments, gone)
+        moved = MovedRows.of(part for segment in segments for part in segment.rows_of(gone))
         if moved is not None:
             log.info("%s: %d rows of rewritten files keep their codes if they only moved", self.table, len(moved.lists))
         return moved
@@ -223,11 +248,17 @@ class Indexes:
         return IndexCheck(record.name, len(live), len(live - covered), tuple(problems))
 
     def drop(self, name: str) -> IndexRecord:
-        """Removes an index from the catalog. Its files are removed with the orphans of the table."""
+        """Removes an index from the catalog, and from what is declared with the table. Its files are removed with the
+        orphans of the table.
+        """
         record = self.find(name)
         if record.version:
             self.catalog.drop_index(self.table, record.name)
-        forget_copy(self.catalog.load_table(self.table), record)
+        table = self.catalog.load_table(self.table)
+        forget_copy(table, record)
+        if (key := f"{PROPERTY_INDEX_PREFIX}{record.name}") in table.metadata.properties:
+            with table.transaction() as change:
+                change.remove_properties(key)
         return record
 
     # --- steps -------------------------------------------------------------------------------------------------------

@@ -7,17 +7,13 @@ What takes long, the comparison with all centroids, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from frazil.vector.codes import Codes, Refined
 from frazil.vector.metric import Numbers
-
-if TYPE_CHECKING:
-    from frazil.vector.segment import Segment
 
 SEED = 20  # of the hash; no stored bytes depend on it
 
@@ -31,15 +27,12 @@ class MovedRows:
     codes: Codes
 
     @classmethod
-    def of(cls, segments: Iterable[Segment], gone: Collection[str]) -> MovedRows | None:
-        """The rows of covered files that are gone; None if there are none."""
-        parts = []
-        for segment in segments:
-            wanted = np.array([file.path in gone for file in segment.files], np.bool_)
-            for number, (block, refined) in enumerate(segment.read_all() if wanted.any() else ()):
-                rows = np.flatnonzero(wanted[block.files])
-                hashes = hash_rows(Refined(refined.values[rows], refined.scales[rows]))
-                parts.append((hashes, np.full(len(rows), number), block.codes.signs[rows], block.codes.factors[rows]))
+    def of(cls, rows: Iterable[tuple[int, Codes, Refined]]) -> MovedRows | None:
+        """Rows by their lists; None if there are none."""
+        parts = [
+            (hash_rows(refined), np.full(len(refined.values), number), codes.signs, codes.factors)
+            for number, codes, refined in rows
+        ]
         if not parts:
             return None
         hashes, lists, signs, factors = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -299,6 +299,14 @@ class Segment:
                     self.code_block(number, codes[code_span[0] - start : code_span[1] - start]),
                     self.byte_block(number, refined[byte_span[0] - begin : byte_span[1] - begin]),
                 )
+
+    def rows_of(self, paths: Collection[str]) -> Iterator[tuple[int, Codes, Refined]]:
+        """The rows of some of the covered files, list by list; nothing is read if it covers none of them."""
+        wanted = np.array([file.path in paths for file in self.files], np.bool_)
+        for number, (block, refined) in enumerate(self.read_all() if wanted.any() else ()):
+            rows = np.flatnonzero(wanted[block.files])
+            codes = Codes(block.codes.signs[rows], block.codes.factors[rows])
+            yield number, codes, Refined(refined.values[rows], refined.scales[rows])
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Lists that follow each other, by the first and the last, whose blocks are read at once."""

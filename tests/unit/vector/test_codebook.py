@@ -57,7 +57,7 @@ def test_rows_that_only_moved_keep_their_codes_and_others_get_theirs(metric: Met
     random = np.random.default_rng(1)
     old, new = (random.standard_normal((count, 40)).astype(np.float32) for count in (300, 50))
     codebook = Codebook.train(old, 20, metric, seed=1)
-    moved = MovedRows.of([segment_of(codebook, old, tmp_path / "s.puffin")], {"old.parquet"})
+    moved = MovedRows.of(segment_of(codebook, old, tmp_path / "s.puffin").rows_of({"old.parquet"}))
     assert moved is not None
     together = random.permutation(np.concatenate([old[100:], new]))
     expected = codebook.encode(together)
@@ -74,4 +74,4 @@ def unpacked(codes: Codes, refined: Refined) -> tuple[Matrix, ...]:
 def test_rows_of_live_files_are_not_read_for_rows_that_moved(tmp_path: Path) -> None:
     vectors = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32)
     segment = segment_of(Codebook.train(vectors, 4, "l2", seed=1), vectors, tmp_path / "s.puffin")
-    assert MovedRows.of([segment], {"other.parquet"}) is None
+    assert MovedRows.of(segment.rows_of({"other.parquet"})) is None

@@ -1,0 +1,67 @@
+"""Vector indexes of a declared table: `Table(..., indexes=[vector_index("embedding", metric="cosine")])`. Each becomes
+a property of the table; `frazil maintain` builds and refreshes what the properties say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.errors import DeclarationError
+from frazil.protocol import PROPERTY_INDEX_PREFIX
+
+METRICS = ("cosine", "l2", "ip")
+MOST_LISTS = 65_536
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclass(frozen=True)
+class VectorIndex:
+    """An index of a column of vectors."""
+
+    column: str
+    metric: str
+    name: str
+    lists: int | None = None
+
+
+def vector_index(
+    column: str, *, metric: str = "cosine", name: str | None = None, lists: int | None = None
+) -> VectorIndex:
+    """A vector index of a column, a list of floats, for `Table(..., indexes=[...])`.
+
+    `metric` is `cosine`, `l2` or `ip`; the name is that of the column and the metric, unless said here; `lists` is how
+    many lists the vectors are sorted into, by default four times the square root of the rows.
+    """
+    return VectorIndex(column, metric, name or f"{column}_{metric}", lists)
+
+
+def index_properties(indexes: Sequence[VectorIndex], columns: Sequence[str], *, table: str) -> dict[str, str]:
+    """The indexes as properties of the table.
+
+    >>> index_properties([vector_index("embedding")], ["id", "embedding"], table="lake.t")
+    {'vector.index.embedding_cosine': '{"column": "embedding", "metric": "cosine"}'}
+    """
+    values: dict[str, str] = {}
+    for index in indexes:
+        if not isinstance(index, VectorIndex):
+            raise _wrong(table, f"{index!r:.60} is no index", 'write vector_index("embedding")')
+        if index.column not in columns:
+            raise _wrong(table, f"an index is of column '{index.column}'", f"there are: {', '.join(columns)}")
+        if index.metric not in METRICS:
+            raise _wrong(table, f"metric of an index is {index.metric!r}", f"expected one of {', '.join(METRICS)}")
+        if index.lists is not None and not (isinstance(index.lists, int) and 1 <= index.lists <= MOST_LISTS):
+            raise _wrong(table, f"lists of an index are {index.lists!r}", f"expected 1 to {MOST_LISTS:,}")
+        key = f"{PROPERTY_INDEX_PREFIX}{index.name}"
+        if not _NAME.fullmatch(index.name) or key in values:
+            problem = "is there twice" if key in values else "is no name of an index"
+            raise _wrong(table, f"'{index.name:.60}' {problem}", "expected letters, digits, '_', '.' and '-'")
+        lists = {} if index.lists is None else {"lists": index.lists}
+        values[key] = json.dumps({"column": index.column, "metric": index.metric, **lists})
+    return values
+
+
+def _wrong(table: str, problem: str, hint: str) -> DeclarationError:
+    return DeclarationError(f"table '{table}': {problem}", hint=hint, table=table, option="indexes")
