@@ -109,9 +109,9 @@ class LakeTable:
         self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
     ) -> NearestRows:
         """What `scan(...).nearest(...)` gives: by an index of the column, if there is one for the metric."""
-        from frazil.vector import open_nearest
+        from frazil.vector import open_nearest, pinned_records
 
-        records = [] if exact else self.indexes.records_for(scan)
+        records = [] if exact else pinned_records(scan, lambda: self.indexes.records_for(scan))
         return open_nearest(
             scan, column, vectors, k=k, metric=metric, records=records, opened=self.lake.vectors, io=scan.source.open.io
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.vector.metric import METRICS, Metric
     from frazil.vector.nearest import Nearest, Search, open_nearest
     from frazil.vector.opened import OpenIndexes
+    from frazil.vector.pinned import pinned_records
     from frazil.vector.portable import find_copies
     from frazil.vector.record import IndexRecord, SegmentInfo
     from frazil.vector.report import NearestReport
@@ -42,6 +43,7 @@ __all__ = [
     "index_files",
     "nearest_join",
     "open_nearest",
+    "pinned_records",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -19,7 +19,7 @@ from frazil.vector.codes import Words, as_words
 from frazil.vector.metric import Mask, Numbers
 from frazil.vector.segment import Segment
 
-GAP = 64 * 1024  # bytes between two blocks that are cheaper to read than to ask for twice
+GAP = 32 * 1024  # bytes between two blocks that are cheaper to read than to ask for twice
 AT_ONCE = 16  # ranges that are asked for at the same time
 KEPT_BYTES = 512 * 1024 * 1024
 

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.types import DoubleType, FloatType, ListType
 
 from frazil.errors import DataFileUnreadable, VectorError
 from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
-from frazil.vector.columns import find_dimension, is_vector, to_matrix, to_queries
+from frazil.vector.columns import find_dimension, to_matrix, to_queries
 from frazil.vector.exact import Scored, merge, nothing_scored, score
 from frazil.vector.live import LiveRows
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers
+from frazil.vector.pinned import pinned
 from frazil.vector.report import NearestReport
 from frazil.vector.search import Index, SearchReport
 
@@ -80,13 +82,12 @@ class Search:
         called with what is wrong with the index.
         """
         report = NearestReport(len(self.queries))
-        planner = self.scan.planner()
-        tasks = list(planner.plan().tasks())
+        kept = pinned(self.scan)
+        tasks, numbers = kept.tasks, kept.numbers
         covered = {} if index is None else {file.path: file.rows for file in index.files}
         inside = [task for task in tasks if covered.get(task.path) == task.rows]
         inside_paths = {task.path for task in inside}
         scored = [[nothing_scored()] for _ in self.queries]
-        numbers = {task.path: number for number, task in enumerate(tasks)}
         if index is not None and inside:
             try:
                 self._indexed(index, inside, numbers, scored, probes, report)
@@ -117,7 +118,10 @@ class Search:
         probes: int,
         report: NearestReport,
     ) -> None:
-        live = self._live(index, tasks)
+        kept, key = pinned(self.scan), index.locations
+        if key not in kept.live:
+            kept.live[key] = self._live(index, tasks)
+        live = kept.live[key]
         known = np.array([numbers.get(file.path, -1) for file in index.files], np.int64)
         answers = index.nearest_each(self.queries, self.k, live, probes=probes, report=report.index)
         for parts, hits in zip(scored, answers, strict=True):
@@ -125,8 +129,9 @@ class Search:
 
     def _live(self, index: Index, tasks: Sequence[FileTask]) -> LiveRows:
         """Which rows of covered files are in the scan: all of a file that has neither deletes nor a filter left."""
-        planner = self.scan.planner()
-        positions_of = self.scan.reader(planner, [POSITION])
+        if all(isinstance(task.residual, AlwaysTrue) and not task.deletes for task in tasks):
+            return LiveRows(index.files, {task.path for task in tasks}, {})
+        positions_of = self.scan.reader(self.scan.planner(), [POSITION])
         whole, some, unsure = set[str](), dict[str, Numbers](), []
         for task in tasks:
             if not isinstance(task.residual, AlwaysTrue) or any(file.content == EQUALITY for file in task.deletes):
@@ -150,6 +155,8 @@ class Search:
     def _exact(
         self, tasks: Sequence[FileTask], numbers: dict[str, int], scored: list[list[Scored]], report: NearestReport
     ) -> None:
+        if not tasks:
+            return
         reader = self.scan.reader(self.scan.planner(), [self.field, POSITION])
 
         def compare(task: FileTask) -> Iterator[tuple[int, list[Scored]]]:
@@ -185,9 +192,8 @@ class Search:
         def take(item: tuple[int, Numbers]) -> Iterator[pa.RecordBatch]:
             yield from reader.take(tasks[item[0]], item[1])
 
-        taken = pa.Table.from_batches(
-            read_ahead(needed, take, workers=self._workers, ordered=True), schema=reader.plan.arrow
-        )
+        workers = self._workers if len(needed) > 1 else 1  # a thread costs more than the few rows of a file
+        taken = pa.Table.from_batches(read_ahead(needed, take, workers=workers, ordered=True), schema=reader.plan.arrow)
         where = np.concatenate([np.empty(0, np.int64), *(np.full(len(rows), source) for source, rows in needed)])
         places = {
             place: row
@@ -337,14 +343,14 @@ def _find_field(scan: RowScan, column: str) -> NestedField:
     table, schema = scan.state.name, scan.state.schema(scan.request.schema_id)
     field = next((field for field in schema.fields if field.name == column), None)
     if field is None:
-        vectors = [field.name for field in schema.fields if is_vector(_arrow_type(scan, field))]
+        vectors = [field.name for field in schema.fields if _has_vectors(field)]
         hint = (
             f"columns of vectors: {', '.join(vectors)}"
             if vectors
             else "the table has no column of vectors (a list of float or double)"
         )
         raise VectorError(f"{table} has no column '{column}'", hint=hint, table=table, column=column)
-    if not is_vector(_arrow_type(scan, field)):
+    if not _has_vectors(field):
         raise VectorError(
             f"column '{column}' of {table} is {field.field_type}: expected a list of float or double",
             table=table,
@@ -366,8 +372,9 @@ def check_names(scan: RowScan) -> None:
         )
 
 
-def _arrow_type(scan: RowScan, field: NestedField) -> pa.DataType:
-    return scan.reader(scan.planner(), [field]).plan.arrow.field(0).type
+def _has_vectors(field: NestedField) -> bool:
+    kind = field.field_type
+    return isinstance(kind, ListType) and isinstance(kind.element_type, (FloatType, DoubleType))
 
 
 def find_vectors(scan: RowScan, field: NestedField) -> int | None:

@@ -15,7 +15,7 @@ from frazil.vector.live import LiveRows
 from frazil.vector.metric import Matrix, Numbers
 from frazil.vector.segment import CoveredFile, Segment
 
-SURPLUS, LEAST_SURPLUS = 10, 100  # vectors that get a second look, for each that is asked for, and at least
+SURPLUS, LEAST_SURPLUS = 6, 60  # vectors that get a second look, for each that is asked for, and at least
 USUAL_K = 10  # rows that the usual number of lists is right for
 SURE = 256  # dimensions from which on that is enough: the error of an estimate falls with their root
 
@@ -45,6 +45,7 @@ class Index:
         self.codebook, self._segments, self._blocks = codebook, list(segments), blocks
         self.files: list[CoveredFile] = [file for segment in segments for file in segment.files]
         self._rows = sum(int(segment.lists.starts[-1]) for segment in segments)
+        self.locations = tuple(segment.location for segment in segments)
         self._bases = np.cumsum([0, *(len(segment.files) for segment in segments)])[:-1]
 
     def nearest(self, vector: Matrix, k: int, live: LiveRows, *, probes: int, report: SearchReport) -> Hits:

@@ -31,6 +31,8 @@ def read_ahead(tasks: Iterable[T], read: Callable[[T], Iterator[R]], *, workers:
     """
     waiting, stop = iter(tasks), Event()
     first = list(islice(waiting, workers))
+    if not first:
+        return
     if len(first) <= 1 and workers <= 1:
         for task in (*first, *waiting):
             yield from read(task)

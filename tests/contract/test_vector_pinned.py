@@ -1,0 +1,67 @@
+"""Searches of one scan share its plan, the records of indexes and the rows that its filter keeps."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from frazil.client import FrazilCatalog
+from frazil.vector.pinned import _pinned
+from tests.contract.test_vector_nearest import Vectors, queries, truth
+
+
+@pytest.fixture
+def vectors(catalog: FrazilCatalog, tmp_path: Path) -> Vectors:
+    world = Vectors(catalog, tmp_path)
+    world.append(300)
+    return world
+
+
+def test_searches_of_a_scan_ask_the_catalog_for_its_indexes_once(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, list_indexes = [], FrazilCatalog.list_indexes
+
+    def count(catalog: FrazilCatalog, name: str) -> object:
+        asked.append(name)
+        return list_indexes(catalog, name)
+
+    monkeypatch.setattr(FrazilCatalog, "list_indexes", count)
+    scan = vectors.table.scan()
+    assert scan.nearest("embedding", queries(1)[0]).explain().files_exact == 1
+    vectors.table.indexes.create("embedding", lists=10)
+    asked.clear()
+    for query in queries(3):
+        assert scan.nearest("embedding", query).explain().files_indexed == 1  # the index that came later
+    assert len(asked) == 1
+
+
+def test_a_scan_keeps_its_snapshot_and_its_filter_through_many_searches(vectors: Vectors) -> None:
+    vectors.table.indexes.create("embedding", lists=10)
+    scans = {kind: vectors.table.scan(f"kind = '{kind}'", columns=["id"]) for kind in ("red", "green")}
+    before = dict(vectors.rows)
+    for turn in range(2):
+        for kind, scan in scans.items():
+            for query in queries(4):
+                nearest = scan.nearest("embedding", query, k=300).to_arrow()["id"].to_pylist()
+                assert {*nearest} == {*truth(before, query, 300, "cosine", kind)}
+        if not turn:
+            vectors.append(50)
+            vectors.delete_in_place()
+            vectors.table.indexes.refresh("embedding")
+    for query in queries(2):
+        fresh = vectors.table.scan("kind = 'red'", columns=["id"]).nearest("embedding", query, k=400).to_arrow()
+        assert {*fresh["id"].to_pylist()} == {*truth(vectors.rows, query, 400, "cosine", "red")}
+
+
+def test_nothing_is_kept_of_a_scan_that_is_gone(vectors: Vectors) -> None:
+    gc.collect()
+    before = len(_pinned)
+    scan = vectors.table.scan()
+    scan.nearest("embedding", queries(1)[0]).to_arrow()
+    assert len(_pinned) == before + 1
+    del scan
+    gc.collect()
+    assert len(_pinned) == before
