@@ -153,11 +153,11 @@ def test_all_steps_leave_what_the_table_leads_to_and_nothing_else(kept: Kept3) -
     before = without(kept.lineage(), *range(10, 16))
     (kept.folder / "data" / "left.parquet").write_bytes(b"left")
     keeper = Keeper(kept.catalog, kept.identifier, clock_ms=lambda: now_ms() + 10 * DAY_MS)
-    assert [keeper.perform(keeper.plan(step)).problems for step in STEPS] == [()] * 5
+    assert [keeper.perform(keeper.plan(step)).problems for step in STEPS] == [()] * len(STEPS)
     assert (kept.lineage(), kept.scanned(), len(kept.live.metadata.snapshots)) == (before, LEFT, 1)
     names = sorted(path.rsplit(".", 1)[1] for path in kept.on_disk() if "/data/" in path)
     assert names == ["parquet", "parquet", "puffin"]
-    assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
+    assert [keeper.plan(step).detail for step in STEPS] == [None] * len(STEPS)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_a_second_round_finds_nothing_to_do(catalog: FrazilCatalog) -> None:
     keep(kept)
     before = kept.on_disk()
     keeper = Keeper(catalog, kept.identifier, clock_ms=lambda: now_ms() + 10 * DAY_MS)
-    assert [keeper.plan(step).detail for step in STEPS] == [None] * 5
+    assert [keeper.plan(step).detail for step in STEPS] == [None] * len(STEPS)
     assert kept.on_disk() == before
 
 

@@ -360,3 +360,20 @@ def test_an_index_that_cannot_be_is_refused_where_it_is_declared(index: VectorIn
     with pytest.raises(DeclarationError) as caught:
         declare("lake.words", index)
     assert caught.value.option == "indexes"
+
+
+def test_maintenance_leaves_rows_that_no_snapshot_has_out_of_an_index(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    vectors.table.indexes.create("embedding", lists=4)
+    vectors.table.maintain("compact", "indexes", dry_run=False, rewrite_all=True)
+    assert vectors.table.indexes.find("embedding").vectors == 1000  # older snapshots are searched by the index, too
+    with catalog.load_table(vectors.name).maintenance.expire_snapshots() as expiry:
+        for snapshot in catalog.load_table(vectors.name).snapshots()[:-1]:
+            expiry.by_id(snapshot.snapshot_id)
+    (plan,) = vectors.table.maintain("indexes")
+    assert plan.lines == ("leave 500 rows out of index embedding_cosine: no snapshot has their files",)
+    (report,) = vectors.table.maintain("indexes", dry_run=False)
+    assert (report.lines, report.problems) == (("refreshed index embedding_cosine: 500 vectors",), ())
+    assert used(vectors) == 1
+    assert recall(vectors) >= 0.95
+    (plan,) = vectors.table.maintain("indexes")
+    assert plan.detail is None

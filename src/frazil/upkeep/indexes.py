@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.upkeep.reach import reachable
 from frazil.vector import Coverage, Declared, Indexes
 
 if TYPE_CHECKING:
@@ -20,13 +21,15 @@ class IndexPlan:
     indexes: tuple[Coverage, ...]
     missing: tuple[Declared, ...] = ()
     other: tuple[str, ...] = ()  # declared in another way than they are
+    expired: frozenset[str] = frozenset()  # covered files that no snapshot has any more
 
 
 def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     """What the indexes of a table do not cover, from their segments and the newest snapshot; and what is declared."""
     indexes = Indexes(catalog, table)
     records, declared = {record.name: record for record in indexes.records()}, indexes.declared()
-    coverages = (indexes.coverage(record) for record in records.values())
+    coverages = [indexes.coverage(record) for record in records.values()]
+    expired = _expired(catalog, table, {path for coverage in coverages for path in coverage.gone})
     other = (
         f"index {index.name} is declared as {index.metric}, and is {records[index.name].metric}: "
         f"frazil index drop {table} {index.name}, then apply and maintain"
@@ -35,8 +38,13 @@ def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     )
     snapshot = catalog.load_table(table).current_snapshot() if declared else None
     missing = (index for index in declared if index.name not in records and snapshot is not None)
-    return IndexPlan(
-        tuple(coverage for coverage in coverages if coverage.uncovered or coverage.problems),
-        tuple(missing),
-        tuple(other),
-    )
+    due = (each for each in coverages if each.uncovered or each.problems or each.expired_rows(expired))
+    return IndexPlan(tuple(due), tuple(missing), tuple(other), expired)
+
+
+def _expired(catalog: FrazilCatalog, table: str, gone: set[str]) -> frozenset[str]:
+    """Of some data files, those that no snapshot has."""
+    left = set(gone)
+    for paths in reachable(catalog.load_table(table)) if left else ():
+        left.difference_update(paths.to_pylist())
+    return frozenset(left)

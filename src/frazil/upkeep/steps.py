@@ -259,6 +259,11 @@ class Keeper:
         lines += [
             f"repair index {index.record.name}: {problem}" for index in plan.indexes for problem in index.problems
         ]
+        for index in plan.indexes:
+            if rows := index.expired_rows(plan.expired):
+                lines.append(
+                    f"leave {count(rows, 'row')} out of index {index.record.name}: no snapshot has their files"
+                )
         lines += [f"build index {index.name} of column {index.column}, {index.metric}" for index in plan.missing]
         work = plan if plan.indexes or plan.missing else None
         return StepPlan(self.name, indexes.STEP, (*lines, *plan.other), detail=work)
@@ -271,7 +276,7 @@ class Keeper:
             name = index.record.name if isinstance(index, Coverage) else index.name
             try:
                 if isinstance(index, Coverage):
-                    record, did = own.refresh(name), "refreshed"
+                    record, did = own.refresh(name, expired=plan.expired), "refreshed"
                 else:
                     record, did = own.create(index.column, metric=index.metric, name=name, lists=index.lists), "built"
                 lines.append(f"{did} index {name}: {count(record.vectors, 'vector')}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CHEAP_VECTORS = 65_536  # a segment of so many is always merged
 MOST_VECTORS = 1_048_576  # that are merged into one segment: they are held in memory
+MOST_DEAD = 0.3  # part of a segment's rows that may be of files that no snapshot has
 GROWTH = 4  # a segment is merged when the smaller ones hold this part of its vectors
 
 log = logging.getLogger("frazil.vector")
@@ -79,6 +80,30 @@ class Builder:
         metric, lists = built.codebook.metric, built.codebook.lists
         plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists, segment_rows=self.segment_rows)
         return self._with_segments(built, plan, tasks, Column.of(scan), moved)
+
+    def prune(self, built: Built, expired: Collection[str], scan: RowScan) -> Built:
+        """The same index without segments of which many rows are of files that no snapshot has any more."""
+        column, infos = Column.of(scan), []
+        for info in built.segments:
+            segment = Segment(column.files.io.new_input(info.path), dimension=len(built.codebook.rotation))
+            dead = sum(file.rows for file in segment.files if file.path in expired)
+            if dead <= MOST_DEAD * sum(file.rows for file in segment.files):
+                infos.append(info)
+            elif kept := {file.path for file in segment.files} - set(expired):
+                infos.append(self._without(built, segment, kept, column))
+        return Built(built.codebook, built.path, tuple(infos))
+
+    def _without(self, built: Built, segment: Segment, kept: Collection[str], column: Column) -> SegmentInfo:
+        io, shape = column.files.io, Shape(len(built.codebook.rotation))
+        files = [file for file in segment.files if file.path in kept]
+        path = _segment_path(built, [[file.path, file.rows] for file in files])
+        if (known := find_segment(io, path, built.codebook)) is not None:
+            return known
+        lists, field_id = segment.read_some(kept), column.field_id
+        size = write_again(io, path, lambda output: write_segment(output, files, lists, shape, field_id=field_id))
+        written = find_segment(io, path, built.codebook)
+        assert written is not None
+        return SegmentInfo(path, size, written.vectors, len(files))
 
     def _codebook(self, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Codebook:
         path, io = f"{folder}/codebook.puffin", column.files.io

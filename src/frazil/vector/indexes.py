@@ -13,7 +13,7 @@ from frazil.protocol import PROPERTY_INDEX_PREFIX
 from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
 from frazil.vector.build import order_tasks
-from frazil.vector.builder import Builder, Built
+from frazil.vector.builder import MOST_DEAD, Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
@@ -24,7 +24,7 @@ from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -75,6 +75,13 @@ class Coverage:
     files: int
     uncovered: int
     problems: tuple[str, ...]
+    rows: int = 0  # of all covered files
+    gone: Mapping[str, int] = field(default_factory=dict)  # covered files that the newest snapshot has not, with rows
+
+    def expired_rows(self, expired: Collection[str]) -> int:
+        """How many rows are of files that no snapshot has, if they are so many that they are worth leaving out."""
+        rows = sum(count for path, count in self.gone.items() if path in expired)
+        return rows if rows > MOST_DEAD * self.rows else 0
 
 
 @dataclass(frozen=True)
@@ -156,13 +163,15 @@ class Indexes:
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
         return self._store(_as_record(name, scan.fields[0].field_id, seed, built))
 
-    def refresh(self, name: str, *, verify: bool = True) -> IndexRecord:
+    def refresh(self, name: str, *, verify: bool = True, expired: Collection[str] = ()) -> IndexRecord:
         """Indexes the files of the newest snapshot that the index does not cover, and replaces segments that are
-        damaged or missing. All of the index is read for that, unless `verify` is false.
+        damaged or missing. All of the index is read for that, unless `verify` is false. Rows of `expired` data
+        files, which no snapshot has any more, may be left out.
         """
         record, table = self.find(name), self.catalog.load_table(self.table)
         scan = self._scan(table, _column(table, record))
         built = self._refreshed(record, table, scan, verify=verify)
+        built = self.builder.prune(built, expired, scan) if expired else built
         changed = _as_record(record.name, record.field_id, record.seed, built)
         return self._store(replace(changed, version=record.version), before=record)
 
@@ -216,17 +225,18 @@ class Indexes:
         """What an index covers of the newest snapshot, by what its segments say; their blocks are not read."""
         table = self.catalog.load_table(self.table)
         live = {task.path for task in self._scan(table, _column(table, record)).plan().tasks()}
-        covered, problems = set[str](), list[str]()
+        covered, problems = dict[str, int](), list[str]()
         try:
             dimension = len(Codebook.read(table.io.new_input(record.codebook)).rotation)
             for info in record.segments:
                 try:
-                    covered |= {file.path for file in Segment(table.io.new_input(info.path), dimension=dimension).files}
+                    covered |= dict(Segment(table.io.new_input(info.path), dimension=dimension).files)
                 except DataFileUnreadable as exc:
                     problems.append(exc.message)
         except DataFileUnreadable as exc:
             problems.append(exc.message)
-        return Coverage(record, len(live), len(live - covered), tuple(problems))
+        gone = {path: rows for path, rows in covered.items() if path not in live}
+        return Coverage(record, len(live), len(live - covered.keys()), tuple(problems), sum(covered.values()), gone)
 
     def check(self, name: str) -> IndexCheck:
         """Reads all of an index, and compares what it covers with the newest snapshot."""

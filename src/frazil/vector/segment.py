@@ -308,6 +308,16 @@ class Segment:
             codes = Codes(block.codes.signs[rows], block.codes.factors[rows])
             yield number, codes, Refined(refined.values[rows], refined.scales[rows])
 
+    def read_some(self, paths: Collection[str]) -> Iterator[Rows]:
+        """All lists, with the rows of some of the covered files alone; these files are counted from 0 again."""
+        wanted = np.array([file.path in paths for file in self.files], np.bool_)
+        numbers = np.cumsum(wanted) - 1
+        for block, refined in self.read_all():
+            rows = np.flatnonzero(wanted[block.files])
+            codes = Codes(block.codes.signs[rows], block.codes.factors[rows])
+            kept = CodeBlock(codes, numbers[block.files[rows]], block.positions[rows])
+            yield Rows(kept, Refined(refined.values[rows], refined.scales[rows]))
+
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Lists that follow each other, by the first and the last, whose blocks are read at once."""
         most, first = max(1, READ_BYTES // self.shape.bytes_row), 0
