@@ -1,5 +1,5 @@
-"""One system in a process of its own: `python -m benchmarks.vector.case WHO DATA SCRATCH [URI]`; prints what it cost
-and how good its answers are, as JSON.
+"""One system in a process of its own: `python -m benchmarks.vector.case WHO DATA SCRATCH [URI [SECONDS]]`; prints what
+it cost and how good its answers are, as JSON.
 
 WHO is ours, faiss-flat, faiss-ivf, usearch, hnswlib or lancedb. The peers run in an environment of their own, so this
 module needs numpy alone.
@@ -302,16 +302,17 @@ def _answers(system: System, data: Data, effort: int, percent: int | None = None
     return np.concatenate([system.search(part, effort, percent) for part in parts])
 
 
-def _rate(system: System, data: Data, effort: int, size: int, percent: int | None = None) -> float:
-    """Queries per second."""
+def _rate(system: System, data: Data, effort: int, size: int, percent: int | None = None) -> tuple[float, float]:
+    """Queries per second, and the CPU milliseconds of each, which other processes on the machine change less."""
     parts = _batches(np.ascontiguousarray(data.queries), size)
     for part in parts[: max(1, WARM // size)]:
         system.search(part, effort, percent)
-    done, start = 0, time.perf_counter()
+    done, start, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - start < SECONDS:
         system.search(parts[done % len(parts)], effort, percent)
         done += 1
-    return done * size / (time.perf_counter() - start)
+    queries = done * size
+    return queries / (time.perf_counter() - start), (time.process_time() - cpu) / queries * 1000
 
 
 def measure(system: Any, data: Data, folder: Path) -> dict[str, Any]:
@@ -331,13 +332,14 @@ def measure(system: Any, data: Data, folder: Path) -> dict[str, Any]:
             break
     effort = costs["effort"]
     with _peak() as peak:
-        costs["single"], costs["batch"] = (_rate(system, data, effort, size) for size in (1, BATCH))
+        costs["single"], costs["single_cpu"] = _rate(system, data, effort, 1)
+        costs["batch"], costs["batch_cpu"] = _rate(system, data, effort, BATCH)
     costs["search_mb"] = peak[0]
     if hasattr(system, "bytes_per_query"):
         costs["bytes"], costs["ranges"] = system.bytes_per_query(data)
     if system.filters:
         for percent in (1, 10):
-            costs[f"single_{percent}"] = _rate(system, data, effort, 1, percent)
+            costs[f"single_{percent}"], _ = _rate(system, data, effort, 1, percent)
             costs[f"recall_{percent}"] = recall(
                 _answers(system, data, effort, percent), data.truth(str(percent))[:asked]
             )
@@ -345,7 +347,7 @@ def measure(system: Any, data: Data, folder: Path) -> dict[str, Any]:
         system.change(data)
         costs["recall_later"] = recall(later := _answers(system, data, effort), data.truth("later")[:asked])
         costs["deleted_found"] = int(np.isin(later, data.deleted).sum())
-        costs["single_later"] = _rate(system, data, effort, 1)
+        costs["single_later"], _ = _rate(system, data, effort, 1)
     return costs
 
 
@@ -375,8 +377,10 @@ def _anonymous_mb() -> float:
     return 0.0
 
 
-def main(who: str, data: str, scratch: str, uri: str = "") -> None:
+def main(who: str, data: str, scratch: str, uri: str = "", seconds: str = "") -> None:
     """Measures one system."""
+    global SECONDS
+    SECONDS = float(seconds or SECONDS)
     system = Ours(uri) if who == "ours" else PEERS[who]()
     print(json.dumps(measure(system, Data.open(Path(data)), Path(scratch))))
 

@@ -110,6 +110,8 @@ def _figures(name: str, costs: dict[str, Costs], goals: Goals) -> list[Figure]:
         reach("recall@10", ours["recall"], REACH),
         *against("queries/s, single", "single", goal=1),
         *against("queries/s, batches of 64", "batch", goal=1),
+        *against("CPU ms per query, single", "single_cpu", less_is_better=True),
+        *against("CPU ms per query, batches of 64", "batch_cpu", less_is_better=True),
         reach("queries/s, single", ours["single"], goals.single),
         reach("queries/s, batches of 64", ours["batch"], goals.batch),
         reach("bytes per query, nothing in memory", ours["bytes"], goals.bytes, less_is_better=True),
