@@ -8,7 +8,6 @@ module needs numpy alone.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -386,6 +385,4 @@ def main(who: str, data: str, scratch: str, uri: str = "", seconds: str = "") ->
 
 
 if __name__ == "__main__":
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LANCE_CPU_THREADS", "RAYON_NUM_THREADS"):
-        os.environ.setdefault(name, str(THREADS))
     main(*sys.argv[1:])

@@ -66,7 +66,8 @@ def _ours(data: Data) -> Costs:
 def _run(who: str, data: Data, python: str, *arguments: str) -> Costs:
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as scratch:
         command = [python, "-m", "benchmarks.vector.case", who, str(data.folder), scratch, *arguments]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        threads = {f"{name}_THREADS": "2" for name in ("OMP_NUM", "OPENBLAS_NUM", "LANCE_CPU", "RAYON_NUM")}
+        environ = {**os.environ, **threads, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=ROOT)
     if done.returncode:
         raise RuntimeError(f"{who} failed:\n{done.stderr[-2000:]}")
