@@ -154,10 +154,10 @@ WRONG: dict[str, tuple[type[FrazilError], dict[str, Any]]] = {
     "nearest('lake.points', 'embedding', [NULL, 1])": (VectorError, {"problem": "no-distance"}),
     "nearest('lake.points', 'embedding', [1e300, 1])": (VectorError, {"problem": "no-distance"}),
     "nearest('lake.points', 'embedding', [])": (VectorError, {"problem": "no-vector"}),
-    "nearest('lake.points', 'embedding', ['a', 'b'])": (VectorError, {"problem": "no-vector"}),
+    "nearest('lake.points', 'embedding', ['a', 'b'])": (VectorError, {"problem": "no-embedder"}),
     "nearest('lake.points', 'embedding', [[1, 0], [1]])": (VectorError, {"problem": "no-vector"}),
     "nearest('lake.points', 'embedding', NULL)": (QueryError, {"option": "vector"}),
-    "nearest('lake.points', 'embedding', 'north')": (QueryError, {"option": "vector"}),
+    "nearest('lake.points', 'embedding', 'north')": (VectorError, {"problem": "no-embedder"}),
     "nearest('lake.points', 'embedding', 5)": (QueryError, {"option": "vector"}),
     "nearest('lake.points', 'embedding', (SELECT embedding FROM lake.points WHERE id = 99))": (
         QueryError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,17 +95,20 @@ def _search(
     """What the search did."""
     if column is None or vector is None:
         raise VectorError("a vector search needs --nearest COLUMN and --vector", problem="arguments")
+    report: NearestReport = scan.nearest(column, read_vector(vector), k=k, metric=metric, exact=exact).explain()
+    return report
+
+
+def read_vector(vector: str) -> Any:
+    """The numbers of `--vector`: JSON, or the file that has it."""
     try:
-        text = Path(vector[1:]).read_text("utf-8") if vector.startswith("@") else vector
-        numbers = json.loads(text)
+        return json.loads(Path(vector[1:]).read_text("utf-8") if vector.startswith("@") else vector)
     except (OSError, ValueError) as exc:
         raise VectorError(
             f"--vector cannot be read: {exc}",
             hint="write --vector '[0.1, 0.2]', or --vector @file.json",
             option="vector",
         ) from exc
-    report: NearestReport = scan.nearest(column, numbers, k=k, metric=metric, exact=exact).explain()
-    return report
 
 
 def _show(report: ScanReport | NearestReport, output: str) -> None:

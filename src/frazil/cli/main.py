@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Tables": {
         "tables": ("frazil.cli.tables:tables", "List tables with their snapshots, rows and size."),
         "query": ("frazil.cli.query:query", "Run a SELECT over the catalog's tables."),
+        "search": ("frazil.cli.search:search", "Show the rows of a table that are nearest to a text or a vector."),
         "explain": ("frazil.cli.explain:explain", "Show which files a scan of a table skips, and why."),
         "log": ("frazil.cli.log:log", "Show the snapshots of a table."),
         "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two snapshots."),

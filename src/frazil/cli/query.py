@@ -69,15 +69,24 @@ def query(
         )
     if write and engine == "duckdb":
         raise QueryError("the embedded DuckDB only reads", hint="--write goes with --engine trino or spark")
+    check_terminal(output)
+    lake = Lake(context.settings, catalog=context.catalog)
+    print_batches(lake.sql(sql, at=points[0] if points else None, engine=engine, write=write).to_batches(), output)
+
+
+def check_terminal(output: str) -> None:
+    """An Arrow stream is not written to a terminal."""
     if output == "arrow" and sys.stdout.isatty():
         raise QueryError(
             "an Arrow stream is no text for a terminal", hint="send it to a file or a program: > rows.arrow"
         )
-    lake = Lake(context.settings, catalog=context.catalog)
-    result = lake.sql(sql, at=points[0] if points else None, engine=engine, write=write).to_batches()
+
+
+def print_batches(rows: pa.RecordBatchReader, output: str) -> None:
+    """Prints rows in one of the formats `text`, `json`, `csv` and `arrow`."""
     printers: dict[str, Callable[[pa.RecordBatchReader], None]] = {"text": _print_table, "json": _print_json}
     printers |= {"csv": _print_csv, "arrow": _write_arrow}
-    printers[output](result)
+    printers[output](rows)
 
 
 def _print_table(result: pa.RecordBatchReader) -> None:

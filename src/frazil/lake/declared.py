@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ArgumentError, OtherProject, ProjectError
 from frazil.ownership import claim_tables, companions, existing_tables, other_owners, project_name
@@ -123,6 +123,18 @@ def _pipeline(pipeline: Pipeline | str, folder: Path) -> Pipeline:
     from frazil.project import load_project
 
     return load_project(folder).pipeline(pipeline)
+
+
+def find_embedder(table: str, column: str) -> Callable[[list[str]], Any]:
+    """What makes vectors of texts, as the project of the current folder declares it for a column."""
+    from frazil.project import FILE_NAME, load_project
+    from frazil.vector import no_embedder
+
+    declared = load_project(Path.cwd()).tables if Path(FILE_NAME).exists() else ()
+    embedders = next((each.embedders for each in declared if each.name == table), {})
+    if column not in embedders:
+        raise no_embedder(table, column)
+    return embedders[column]
 
 
 def _session(lake: LakeAccess, pipeline: Pipeline, folder: Path) -> AbstractContextManager[SparkSession]:

@@ -50,8 +50,8 @@ class NearestCall:
         for name in ("table", "column", "metric", "filter"):
             if name in values and not isinstance(values[name], str):
                 raise _wrong(name, values[name], "text")
-        if not isinstance(values["vector"], Sequence) or isinstance(values["vector"], str):
-            raise _wrong("vector", values["vector"], "a list of numbers, or a list of such lists")
+        if not isinstance(values["vector"], Sequence):
+            raise _wrong("vector", values["vector"], "a list of numbers, a list of such lists, or text")
         if not isinstance(values.get("exact", False), bool):
             raise _wrong("exact", values["exact"], "true or false")
         table, column, vector = (values.pop(name) for name in PLACES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -106,10 +106,25 @@ class LakeTable:
         )
 
     def open_nearest(
-        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+        self,
+        scan: RowScan,
+        column: str,
+        vectors: Any,
+        *,
+        k: int,
+        metric: str | None,
+        exact: bool,
+        embed: Callable[[list[str]], Any] | None,
     ) -> NearestRows:
         """What `scan(...).nearest(...)` gives: by an index of the column, if there is one for the metric."""
-        from frazil.vector import open_nearest, pinned_records
+        from frazil.vector import embed_texts, open_nearest, pinned_records, texts_of
+
+        if (texts := texts_of(vectors)) is not None:
+            from frazil.lake.declared import find_embedder
+
+            embed = embed or find_embedder(self.name, column)
+            embedded = embed_texts(texts, embed, table=self.name, column=column)
+            vectors = embedded[0] if isinstance(vectors, str) else embedded
 
         records = [] if exact else pinned_records(scan, lambda: self.indexes.records_for(scan))
         return open_nearest(

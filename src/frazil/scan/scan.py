@@ -8,7 +8,7 @@ print(scan.explain())
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,14 @@ class Scan(RowScan):
         return explain_engine(self.home, self, engine, session=session)
 
     def nearest(
-        self, column: str, vectors: Any, *, k: int = 10, metric: str | None = None, exact: bool = False
+        self,
+        column: str,
+        vectors: Any,
+        *,
+        k: int = 10,
+        metric: str | None = None,
+        exact: bool = False,
+        embed: Callable[[list[str]], Any] | None = None,
     ) -> NearestRows:
         """The k rows of the scan whose vectors are nearest to a vector, or to each of several: `to_arrow()` and others.
 
@@ -73,6 +80,9 @@ class Scan(RowScan):
         the number of the vector. `metric` is `cosine`, `l2` or `ip`; by default that of the column's only index, or
         `cosine`. An index of the column for the metric is used unless the search is `exact`. Rows whose vector is null,
         of another dimension or not finite are left out; zero vectors have no cosine.
+
+        Instead of vectors, texts can be given: `embed` makes a vector of each, or what `vector_index(..., embed=...)`
+        says in the project of the current folder.
         """
         if self.home is None or self.request.is_incremental:
             raise VectorError(
@@ -80,7 +90,7 @@ class Scan(RowScan):
                 table=self.state.name,
                 problem="incremental",
             )
-        return self.home.open_nearest(self, column, vectors, k=k, metric=metric, exact=exact)
+        return self.home.open_nearest(self, column, vectors, k=k, metric=metric, exact=exact, embed=embed)
 
     def __repr__(self) -> str:
         """The table and what is read of it."""

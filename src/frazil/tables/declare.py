@@ -75,6 +75,7 @@ class Table(TableFields):
         put(self, "properties", _with_upkeep(name, dict(properties or {}), upkeep))
         names = [column.name for column in self.columns]
         put(self, "properties", {**self.properties, **index_properties(indexes, names, table=name)})
+        put(self, "embedders", {index.column: index.embed for index in indexes if index.embed is not None})
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)
         check_table(self)

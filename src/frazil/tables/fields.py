@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from frazil.tables.indexes import Embedder
 from frazil.tables.terms import PartitionTerm, SortTerm, parse_partition, parse_sort
 from frazil.tables.types import Column
 
@@ -23,6 +24,7 @@ class TableFields:
     format_version: int | None = None
     location: str | None = None
     dropped: tuple[str, ...] = ()
+    embedders: Mapping[str, Embedder] = field(default_factory=dict, compare=False, repr=False)  # by column
 
     @property
     def identifier(self) -> tuple[str, ...]:

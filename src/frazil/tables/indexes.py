@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from frazil.errors import DeclarationError
 from frazil.protocol import PROPERTY_INDEX_PREFIX
 
+Embedder = Callable[[list[str]], Any]  # a vector, or a row of a matrix, for each text
 METRICS = ("cosine", "l2", "ip")
 MOST_LISTS = 65_536
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -25,17 +27,24 @@ class VectorIndex:
     metric: str
     name: str
     lists: int | None = None
+    embed: Embedder | None = field(default=None, compare=False)
 
 
 def vector_index(
-    column: str, *, metric: str = "cosine", name: str | None = None, lists: int | None = None
+    column: str,
+    *,
+    metric: str = "cosine",
+    name: str | None = None,
+    lists: int | None = None,
+    embed: Embedder | None = None,
 ) -> VectorIndex:
     """A vector index of a column, a list of floats, for `Table(..., indexes=[...])`.
 
     `metric` is `cosine`, `l2` or `ip`; the name is that of the column and the metric, unless said here; `lists` is how
-    many lists the vectors are sorted into, by default four times the square root of the rows.
+    many lists the vectors are sorted into, by default four times the square root of the rows. `embed` makes vectors of
+    a list of texts, with the model that made those of the column: searches of the project then take text.
     """
-    return VectorIndex(column, metric, name or f"{column}_{metric}", lists)
+    return VectorIndex(column, metric, name or f"{column}_{metric}", lists, embed)
 
 
 def index_properties(indexes: Sequence[VectorIndex], columns: Sequence[str], *, table: str) -> dict[str, str]:
@@ -54,6 +63,8 @@ def index_properties(indexes: Sequence[VectorIndex], columns: Sequence[str], *, 
             raise _wrong(table, f"metric of an index is {index.metric!r}", f"expected one of {', '.join(METRICS)}")
         if index.lists is not None and not (isinstance(index.lists, int) and 1 <= index.lists <= MOST_LISTS):
             raise _wrong(table, f"lists of an index are {index.lists!r}", f"expected 1 to {MOST_LISTS:,}")
+        if index.embed is not None and not callable(index.embed):
+            raise _wrong(table, f"embed of an index is {index.embed!r:.60}", "expected a function of a list of texts")
         key = f"{PROPERTY_INDEX_PREFIX}{index.name}"
         if not _NAME.fullmatch(index.name) or key in values:
             problem = "is there twice" if key in values else "is no name of an index"

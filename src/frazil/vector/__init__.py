@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.vector.portable import find_copies
     from frazil.vector.record import IndexRecord, SegmentInfo
     from frazil.vector.report import NearestReport
+    from frazil.vector.texts import embed_texts, no_embedder, texts_of
 
 __all__ = [
     "METRICS",
@@ -38,12 +39,15 @@ __all__ = [
     "Search",
     "SegmentInfo",
     "SparkEngine",
+    "embed_texts",
     "find_copies",
     "index_cache_folder",
     "index_files",
     "nearest_join",
+    "no_embedder",
     "open_nearest",
     "pinned_records",
+    "texts_of",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -34,5 +34,13 @@ class Searchable(Protocol):
     """A table whose scans can be searched by vector."""
 
     def open_nearest(
-        self, scan: RowScan, column: str, vectors: Any, *, k: int, metric: str | None, exact: bool
+        self,
+        scan: RowScan,
+        column: str,
+        vectors: Any,
+        *,
+        k: int,
+        metric: str | None,
+        exact: bool,
+        embed: Callable[[list[str]], Any] | None,
     ) -> NearestRows: ...
