@@ -9,9 +9,9 @@ all of it is kept in Frazil's cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
-if TYPE_CHECKING:  # the peers' environment has no rich
+with suppress(ModuleNotFoundError):  # the peers' environment has no rich
     from benchmarks.report import Figure, Options
 
 

@@ -170,10 +170,9 @@ def test_a_location_with_a_file_in_its_way_is_400() -> None:
 
 def test_a_client_that_reads_nothing_is_left_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with running_catalog(limits=Limits(write_seconds=0.4)) as server:
-        Client(server.uri).post(
-            "/namespaces", {"namespace": ["long"], "properties": {f"k{n}": "x" * 1000 for n in range(250)}}
-        )
+    properties = {f"k{n}": "x" * 1000 for n in range(250)}
+    with running_catalog(limits=Limits(write_seconds=0.4, **PATIENT)) as server:
+        assert Client(server.uri).post("/namespaces", {"namespace": ["long"], "properties": properties}).status == 200
         with target_of(server) as (_, deaf):
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.sendall(head("GET", f"{NAMESPACES}/long") * 60)

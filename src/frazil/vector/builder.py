@@ -163,7 +163,7 @@ def plan_merges(sizes: Sequence[int]) -> list[list[int]]:
     refresh does not write the whole index again.
 
     >>> plan_merges([500_000, 40, 60]), plan_merges([500_000, 400, 200_000]), plan_merges([500_000, 40])
-    ([[1, 2]], [[1, 2, 0]], [])
+    ([[1, 2]], [[2, 0]], [])
     """
     groups: list[list[int]] = []
     total = 0
