@@ -154,6 +154,7 @@ def test_settings_alone_bring_a_run_to_a_cluster_with_the_same_rows(
     assert executors_with_tasks(events) == {"0", "1"}
 
 
+@pytest.mark.soak
 @pytest.mark.requirement("spark.cluster")
 def test_a_worker_lost_in_the_middle_of_a_submitted_run_costs_no_row_and_doubles_none(
     cluster: SparkCluster, lake: SalesProject, local_rows: dict[str, list[tuple[Any, ...]]]

@@ -69,6 +69,7 @@ def wait_for_commits(stream: Stream, wanted: int, process: subprocess.Popen[byte
 @pytest.mark.requirement("sink.uplink")
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.requirement("spark.stream")
+@pytest.mark.soak  # streams that are killed run in every `make test`: test_stream_kills
 @pytest.mark.timeout(1500)  # two Spark sessions and Bytewax, on a machine that may be busy
 def test_spark_killed_and_without_its_checkpoint_makes_the_same_rows_as_bytewax(
     stream: Stream, campaign: Campaign
