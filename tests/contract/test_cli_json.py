@@ -142,6 +142,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "runs": ("lake.sales",),
     "tables": (),
     "query": ("SELECT id, name FROM lake.t ORDER BY id",),
+    "search": ("lake.words", "--vector", "[1, 2]", "-k", "1", "--columns", "embedding"),
     "log": ("lake.t",),
     "diff": ("lake.t", "FIRST"),
     "explain": ("lake.t", "--where", "id > 1"),

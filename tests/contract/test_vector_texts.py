@@ -5,6 +5,7 @@ the command line.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,10 @@ def test_the_command_takes_a_vector_a_filter_and_columns(lake: Lake) -> None:
 )
 def test_the_command_refuses_what_it_cannot_search(lake: Lake, arguments: list[str]) -> None:
     assert isinstance(run(lake, *arguments).exception, VectorError)
+
+
+def test_the_command_leaves_the_logs_as_they_were(lake: Lake) -> None:
+    logger = logging.getLogger("frazil")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    run(lake, "--vector", json.dumps(embed(["glacial"])[0]), "--output", "json")
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before

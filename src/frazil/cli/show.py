@@ -71,7 +71,7 @@ class _Format(click.Choice[str]):
 def _remember_format(ctx: click.Context, _: click.Parameter, value: str) -> str:
     if value == "json" and ctx.obj is not None and not ctx.resilient_parsing:
         ctx.obj.talk.json = True
-        ctx.obj.talk.configure()
+        ctx.call_on_close(ctx.obj.talk.configure())
     return value
 
 
