@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from frazil.vector.metric import Metric
     from frazil.vector.moved import MovedRows
 
-CHEAP_VECTORS = 65_536  # a segment of so many is always merged
+CHEAP_VECTORS = 65_536  # up to this size, a segment is always merged
 MOST_VECTORS = 1_048_576  # that are merged into one segment: they are held in memory
 MOST_DEAD = 0.3  # part of a segment's rows that may be of files that no snapshot has
 GROWTH = 4  # a segment is merged when the smaller ones hold this part of its vectors

@@ -79,7 +79,7 @@ class Coverage:
     gone: Mapping[str, int] = field(default_factory=dict)  # covered files that the newest snapshot has not, with rows
 
     def expired_rows(self, expired: Collection[str]) -> int:
-        """How many rows are of files that no snapshot has, if they are so many that they are worth leaving out."""
+        """The number of rows of files that no snapshot has; 0 while it is too small to be worth a rewrite."""
         rows = sum(count for path, count in self.gone.items() if path in expired)
         return rows if rows > MOST_DEAD * self.rows else 0
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from frazil.vector.indexes import Indexes
 
-AT_ONCE = 4096  # vectors of one search: the table is read once for so many, where no index covers it
+AT_ONCE = 4096  # vectors of one search; files that no index covers are read once per search
 KEPT = 4  # joins that a worker process keeps open, for its next tasks
 
 
