@@ -98,7 +98,12 @@ LAYOUT = (
     Package(
         "catalog",
         "the REST server: app -> routes -> operations -> commit (pure) -> publish -> store",
-        {"files": "metadata files on disk and S3", "store": "SQL", "operations": "one function for each operation"},
+        {
+            "files": "metadata files on disk and S3",
+            "store": "SQL",
+            "access": "what each route needs, and the gate that every request passes",
+            "operations": "one function for each operation",
+        },
     ),
     Package("cli", "the commands: parse, call the library, print"),
 )

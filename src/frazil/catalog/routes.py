@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from frazil.catalog.access import needs
+from frazil.catalog.access.needs import on_index, on_namespace, on_relation, on_rename
+from frazil.catalog.access.privileges import Privilege as P
 from frazil.catalog.context import Context
 from frazil.catalog.http import JSON_TYPE, Request, Response
 from frazil.catalog.openapi import document_bytes
@@ -38,74 +41,160 @@ def openapi_document() -> bytes:
 _NS = "/v1/{prefix}/namespaces/{namespace}"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/v1/config", "getConfig", config.get_config, quick=True),
-    Route("GET", "/v1/{prefix}/namespaces", "listNamespaces", namespaces.list_namespaces),
-    Route("POST", "/v1/{prefix}/namespaces", "createNamespace", namespaces.create_namespace, writes=True),
-    Route("GET", _NS, "loadNamespaceMetadata", namespaces.load_namespace, quick=True),
-    Route("HEAD", _NS, "namespaceExists", namespaces.namespace_exists, quick=True),
-    Route("DELETE", _NS, "dropNamespace", namespaces.drop_namespace, writes=True),
-    Route("POST", f"{_NS}/properties", "updateProperties", namespaces.update_properties, writes=True),
-    Route("GET", f"{_NS}/tables", "listTables", tables.list_tables),
-    Route("POST", f"{_NS}/tables", "createTable", tables.create_table, writes=True, commits=True),
-    Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, quick=True),
+    Route("GET", "/v1/config", "getConfig", config.get_config, needs.CONFIG, quick=True),
+    Route("GET", "/v1/{prefix}/namespaces", "listNamespaces", namespaces.list_namespaces, needs.LIST_NAMESPACES),
+    Route(
+        "POST",
+        "/v1/{prefix}/namespaces",
+        "createNamespace",
+        namespaces.create_namespace,
+        needs.CREATE_NAMESPACE,
+        writes=True,
+    ),
+    Route("GET", _NS, "loadNamespaceMetadata", namespaces.load_namespace, on_namespace(P.DISCOVER), quick=True),
+    Route("HEAD", _NS, "namespaceExists", namespaces.namespace_exists, on_namespace(P.DISCOVER), quick=True),
+    Route("DELETE", _NS, "dropNamespace", namespaces.drop_namespace, on_namespace(P.DROP), writes=True),
+    Route(
+        "POST",
+        f"{_NS}/properties",
+        "updateProperties",
+        namespaces.update_properties,
+        needs.UPDATE_NAMESPACE,
+        writes=True,
+    ),
+    Route("GET", f"{_NS}/tables", "listTables", tables.list_tables, on_namespace(P.DISCOVER)),
+    Route(
+        "POST", f"{_NS}/tables", "createTable", tables.create_table, needs.CREATE_RELATION, writes=True, commits=True
+    ),
+    Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, on_relation(P.READ), quick=True),
     Route(
         "POST",
         f"{_NS}/tables/{{table}}",
         "updateTable",
         commits.update_table,
+        needs.COMMIT_TABLE,
         writes=True,
         commits=True,
         refuse=commits.refuse_stale,
     ),
-    Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, writes=True),
-    Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics),
-    Route("POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, stops=True),
+    Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, needs.DROP_TABLE, writes=True),
+    Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, on_relation(P.DISCOVER), quick=True),
+    Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics, on_relation(P.READ)),
+    Route(
+        "POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, on_relation(P.READ), stops=True
+    ),
     Route(
         "GET",
         f"{_NS}/tables/{{table}}/plan/{{plan-id}}",
         "fetchPlanningResult",
         scans.fetch_planning_result,
+        on_relation(P.READ),
         stops=True,
     ),
-    Route("DELETE", f"{_NS}/tables/{{table}}/plan/{{plan-id}}", "cancelPlanning", scans.cancel_planning),
-    Route("POST", f"{_NS}/tables/{{table}}/tasks", "fetchScanTasks", scans.fetch_scan_tasks, stops=True),
-    Route("POST", f"{_NS}/register", "registerTable", tables.register_table, writes=True, commits=True),
-    Route("POST", f"{_NS}/tables/{{table}}/unregister", "unregisterTable", tables.unregister_table, writes=True),
-    Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, writes=True),
+    Route(
+        "DELETE",
+        f"{_NS}/tables/{{table}}/plan/{{plan-id}}",
+        "cancelPlanning",
+        scans.cancel_planning,
+        on_relation(P.READ),
+    ),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}/tasks",
+        "fetchScanTasks",
+        scans.fetch_scan_tasks,
+        on_relation(P.READ),
+        stops=True,
+    ),
+    Route("POST", f"{_NS}/register", "registerTable", tables.register_table, needs.REGISTER, writes=True, commits=True),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}/unregister",
+        "unregisterTable",
+        tables.unregister_table,
+        on_relation(P.DROP),
+        writes=True,
+    ),
+    Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, on_rename("table"), writes=True),
     Route(
         "POST",
         "/v1/{prefix}/transactions/commit",
         "commitTransaction",
         commits.commit_transaction,
+        needs.COMMIT_TRANSACTION,
         writes=True,
         commits=True,
     ),
-    Route("GET", f"{_NS}/views", "listViews", views.list_views),
-    Route("POST", f"{_NS}/views", "createView", views.create_view, writes=True, commits=True),
-    Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, quick=True),
-    Route("POST", f"{_NS}/views/{{view}}", "replaceView", views.replace_view, writes=True, commits=True),
-    Route("DELETE", f"{_NS}/views/{{view}}", "dropView", views.drop_view, writes=True),
-    Route("HEAD", f"{_NS}/views/{{view}}", "viewExists", views.view_exists, quick=True),
-    Route("POST", "/v1/{prefix}/views/rename", "renameView", views.rename_view, writes=True),
-    Route("POST", f"{_NS}/register-view", "registerView", views.register_view, writes=True, commits=True),
-    Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions),
-    Route("GET", f"{_NS}/functions/{{function}}", "loadFunction", functions.load_function, quick=True),
+    Route("GET", f"{_NS}/views", "listViews", views.list_views, on_namespace(P.DISCOVER)),
+    Route("POST", f"{_NS}/views", "createView", views.create_view, needs.CREATE_RELATION, writes=True, commits=True),
+    Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, on_relation(P.READ, "view"), quick=True),
+    Route(
+        "POST", f"{_NS}/views/{{view}}", "replaceView", views.replace_view, needs.COMMIT_VIEW, writes=True, commits=True
+    ),
+    Route("DELETE", f"{_NS}/views/{{view}}", "dropView", views.drop_view, on_relation(P.DROP, "view"), writes=True),
+    Route(
+        "HEAD", f"{_NS}/views/{{view}}", "viewExists", views.view_exists, on_relation(P.DISCOVER, "view"), quick=True
+    ),
+    Route("POST", "/v1/{prefix}/views/rename", "renameView", views.rename_view, on_rename("view"), writes=True),
+    Route(
+        "POST", f"{_NS}/register-view", "registerView", views.register_view, needs.REGISTER, writes=True, commits=True
+    ),
+    Route("GET", f"{_NS}/functions", "listFunctions", functions.list_functions, on_namespace(P.DISCOVER)),
+    Route(
+        "GET",
+        f"{_NS}/functions/{{function}}",
+        "loadFunction",
+        functions.load_function,
+        on_namespace(P.DISCOVER),
+        quick=True,
+    ),
 )
 # need a library that the catalog does not
 SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")
 SEARCHES = ("searchTable",)  # not of the specification, and advertised
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (
-    Route("GET", "/livez", "livez", health.livez, quick=True),
-    Route("GET", "/readyz", "readyz", health.readyz),
-    Route("GET", "/metrics", "metrics", health.metrics),
-    Route("GET", "/openapi.json", "openapi", _serve_openapi),
-    Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references),
-    Route("GET", f"{_NS}/tables/{{table}}/indexes", "listIndexes", indexes.list_indexes, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}/indexes", "createIndex", indexes.create_index, writes=True),
-    Route("GET", f"{_NS}/tables/{{table}}/indexes/{{index}}", "loadIndex", indexes.load_index, quick=True),
-    Route("POST", f"{_NS}/tables/{{table}}/indexes/{{index}}", "replaceIndex", indexes.replace_index, writes=True),
-    Route("DELETE", f"{_NS}/tables/{{table}}/indexes/{{index}}", "dropIndex", indexes.drop_index, writes=True),
-    Route("POST", f"{_NS}/tables/{{table}}/search", "searchTable", searches.search_table, stops=True),
+    Route("GET", "/livez", "livez", health.livez, needs.PUBLIC, quick=True),
+    Route("GET", "/readyz", "readyz", health.readyz, needs.PUBLIC),
+    Route("GET", "/metrics", "metrics", health.metrics, needs.AUTHENTICATED),
+    Route("GET", "/openapi.json", "openapi", _serve_openapi, needs.PUBLIC),
+    Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references, needs.REFERENCES),
+    Route(
+        "GET", f"{_NS}/tables/{{table}}/indexes", "listIndexes", indexes.list_indexes, on_relation(P.READ), quick=True
+    ),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}/indexes",
+        "createIndex",
+        indexes.create_index,
+        on_relation(P.MAINTAIN),
+        writes=True,
+    ),
+    Route(
+        "GET",
+        f"{_NS}/tables/{{table}}/indexes/{{index}}",
+        "loadIndex",
+        indexes.load_index,
+        on_index(P.READ),
+        quick=True,
+    ),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}/indexes/{{index}}",
+        "replaceIndex",
+        indexes.replace_index,
+        on_index(P.MAINTAIN),
+        writes=True,
+    ),
+    Route(
+        "DELETE",
+        f"{_NS}/tables/{{table}}/indexes/{{index}}",
+        "dropIndex",
+        indexes.drop_index,
+        on_index(P.DROP),
+        writes=True,
+    ),
+    Route(
+        "POST", f"{_NS}/tables/{{table}}/search", "searchTable", searches.search_table, on_relation(P.READ), stops=True
+    ),
 )

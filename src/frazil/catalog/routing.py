@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from frazil.catalog.access.needs import Needs
 from frazil.errors import BadRequest, MethodNotAllowed, UnknownRoute
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Route:
     template: str
     operation: str  # the specification's operationId
     run: Operation
+    needs: Needs  # what a caller must be granted
     quick: bool = False  # answers from memory, a stat and an indexed lookup when the database is local
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
@@ -55,6 +57,8 @@ class Router:
                 self._add(route, route.template.replace("/{prefix}/", "/"))
 
     def _add(self, route: Route, template: str) -> None:
+        if not isinstance(route.needs, Needs):
+            raise TypeError(f"the route {route.endpoint} does not declare what it needs")
         node = self._root
         for segment in template.strip("/").split("/"):
             if segment.startswith("{"):

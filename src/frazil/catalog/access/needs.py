@@ -1,0 +1,253 @@
+"""What a route needs: each route of the table declares one of these, and cannot be registered without.
+
+A declaration finds the privileges, and the objects that they are needed on, in the request alone: the path, the query
+and the body. It looks nothing up, so the time that it takes tells nothing about what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from frazil.catalog import fields
+from frazil.catalog.access.privileges import SEPARATOR, SERVER, Need, Privilege, Target
+from frazil.catalog.http import Request
+from frazil.catalog.names import Name, check_name, check_namespace, parse_name
+from frazil.catalog.places import PATH_PROPERTIES
+from frazil.catalog.requirements import is_create
+from frazil.catalog.warehouse import Warehouses
+from frazil.errors import BadRequest
+
+Find = Callable[[Request, Warehouses], Sequence[Need]]
+P = Privilege
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a request of one route needs."""
+
+    text: str  # for people
+    find: Find
+    authenticated: bool = True  # else anyone may call the route, and nothing else is needed
+
+
+PUBLIC = Needs("nothing", lambda _request, _warehouses: (), authenticated=False)
+AUTHENTICATED = Needs("a known caller", lambda _request, _warehouses: ())
+
+
+# --- objects of the path ---------------------------------------------------------------------------------------------
+
+
+def _warehouse(request: Request, warehouses: Warehouses) -> str:
+    return warehouses.named(request.variables.get("prefix")).name
+
+
+def config_warehouse(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    """The warehouse that a client names in the query."""
+    return (Need(P.DISCOVER, Target("warehouse", warehouses.named(request.query.get("warehouse")).name)),)
+
+
+CONFIG = Needs("discover on the warehouse", config_warehouse)
+
+
+def on_namespace(privilege: Privilege) -> Needs:
+    def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+        variables = request.variables
+        return (Need(privilege, Target("namespace", _warehouse(request, warehouses), variables["namespace"])),)
+
+    return Needs(f"{privilege} on the namespace", find)
+
+
+def on_relation(privilege: Privilege, kind: str = "table") -> Needs:
+    """On the table or view of the path."""
+
+    def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+        variables, warehouse = request.variables, _warehouse(request, warehouses)
+        return (Need(privilege, Target(kind, warehouse, variables["namespace"], variables[kind])),)
+
+    return Needs(f"{privilege} on the {kind}", find)
+
+
+def on_index(privilege: Privilege) -> Needs:
+    def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+        names, warehouse = request.variables, _warehouse(request, warehouses)
+        return (Need(privilege, Target("index", warehouse, names["namespace"], names["table"], names["index"])),)
+
+    return Needs(f"{privilege} on the index", find)
+
+
+# --- what depends on the query or the body ---------------------------------------------------------------------------
+
+
+def _list_namespaces(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    return (Need(P.DISCOVER, _place(_warehouse(request, warehouses), request.query.get("parent", ""))),)
+
+
+LIST_NAMESPACES = Needs("discover on the parent namespace, or on the warehouse", _list_namespaces)
+
+
+def _create_namespace(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    body = request.json()
+    levels = body.get("namespace")
+    if not isinstance(levels, list):
+        raise BadRequest("Create namespace: 'namespace' must be a list of text")
+    parent = _place(_warehouse(request, warehouses), SEPARATOR.join(check_namespace(levels)[:-1]))
+    properties = body.get("properties")
+    located = _is_many(properties) and "location" in properties
+    return (Need(P.MANAGE if located else P.CREATE, parent),)
+
+
+CREATE_NAMESPACE = Needs(
+    "create on the parent namespace, or on the warehouse; manage, if a location is set", _create_namespace
+)
+
+
+def _update_namespace(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    body = request.json()
+    located = any("location" in part for part in (body.get("updates"), body.get("removals")) if _is_many(part))
+    privilege = P.MANAGE if located else P.WRITE
+    return (Need(privilege, Target("namespace", _warehouse(request, warehouses), request.variables["namespace"])),)
+
+
+UPDATE_NAMESPACE = Needs("write on the namespace; manage, if its location changes", _update_namespace)
+
+
+def _create_relation(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    target = Target("namespace", _warehouse(request, warehouses), request.variables["namespace"])
+    return (Need(P.MANAGE if _has_path(request.json().get("properties")) else P.CREATE, target),)
+
+
+CREATE_RELATION = Needs("create on the namespace; manage, if a path property is set", _create_relation)
+
+
+def _register(request: Request, warehouses: Warehouses) -> Iterator[Need]:
+    body, warehouse, namespace = request.json(), _warehouse(request, warehouses), request.variables["namespace"]
+    yield Need(P.REGISTER, Target("namespace", warehouse, namespace))
+    if body.get("overwrite") not in (None, False):
+        name = check_name(body.get("name"), "table name")
+        yield Need(P.DROP, Target("table", warehouse, namespace, name))
+
+
+REGISTER = Needs(
+    "register on the namespace; and drop on the table that is overwritten", lambda *asked: tuple(_register(*asked))
+)
+
+
+def _drop_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    names, purges = request.variables, request.flag("purgeRequested")
+    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
+    return (Need(P.PURGE if purges else P.DROP, target),)
+
+
+DROP_TABLE = Needs("drop on the table; purge, if its files are to be deleted", _drop_table)
+
+
+def on_rename(kind: str) -> Needs:
+    """Both sides: the table or view goes away from one namespace and comes into the other."""
+
+    def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+        body, warehouse = request.json(), _warehouse(request, warehouses)
+        source, target = parse_name(body.get("source"), "source"), parse_name(body.get("destination"), "destination")
+        return (
+            Need(P.DROP, _relation(kind, warehouse, source)),
+            Need(P.CREATE, Target("namespace", warehouse, target.key)),
+        )
+
+    return Needs(f"drop on the {kind}, and create on the namespace that it moves to", find)
+
+
+def _commit_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    names = request.variables
+    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
+    return (_commit_need(request.json(), target),)
+
+
+COMMIT_TABLE = Needs(
+    "write on the table; manage, if its location or a path property changes; create on the namespace, if it is new",
+    _commit_table,
+)
+
+
+def _commit_view(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    names = request.variables
+    target = Target("view", _warehouse(request, warehouses), names["namespace"], names["view"])
+    return (_commit_need(request.json(), target),)
+
+
+COMMIT_VIEW = Needs("write on the view; manage, if its location or a path property changes", _commit_view)
+
+
+def _commit_transaction(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    warehouse = _warehouse(request, warehouses)
+    parts = fields.objects(request.json(), "table-changes", "Commit transaction")
+    names = [parse_name(part.get("identifier"), f"table-changes[{i}].identifier") for i, part in enumerate(parts)]
+    return [_commit_need(part, _relation("table", warehouse, name)) for part, name in zip(parts, names, strict=True)]
+
+
+COMMIT_TRANSACTION = Needs("for each table, what a commit of it needs", _commit_transaction)
+
+
+def _references(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    own = request.json().get("other-than")
+    if own is None:
+        return (Need(P.MAINTAIN, SERVER),)
+    return (Need(P.MAINTAIN, _relation("table", _warehouse(request, warehouses), parse_name(own, "other-than"))),)
+
+
+REFERENCES = Needs("maintain on the table that is left out, or on the server", _references)
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _place(warehouse: str, namespace: str) -> Target:
+    return Target("namespace", warehouse, namespace) if namespace else Target("warehouse", warehouse)
+
+
+def _relation(kind: str, warehouse: str, name: Name) -> Target:
+    return Target(kind, warehouse, name.key, name.name)
+
+
+def _commit_need(body: dict[str, Any], target: Target) -> Need:
+    """What the commit of one table or view needs. What is malformed is left to the operation, which refuses it."""
+    requirements, updates = _objects(body.get("requirements")), _objects(body.get("updates"))
+    moves = any(_moves(update) for update in updates)
+    if target.kind == "table" and is_create(requirements):
+        # The client that creates a table sets its location.
+        sets_path = any(_moves(update) for update in updates if _action(update) != "set-location")
+        return Need(P.MANAGE if sets_path else P.CREATE, Target("namespace", target.warehouse, target.namespace))
+    return Need(P.MANAGE if moves else P.WRITE, target)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+
+
+def _action(update: dict[str, Any]) -> str:
+    action = update.get("action")
+    return action.lower() if isinstance(action, str) else ""
+
+
+def _moves(update: dict[str, Any]) -> bool:
+    """Whether an update says where files lie.
+
+    >>> _moves({"action": "Set-Location"}), _moves({"action": "set-properties", "updates": {"a": "b"}})
+    (True, False)
+    >>> _moves({"action": "remove-properties", "removals": ["write.data.path"]})
+    True
+    """
+    action = _action(update)
+    if action == "set-properties":
+        return _has_path(update.get("updates") or update.get("updated"))
+    if action == "remove-properties":
+        return _has_path(update.get("removals") or update.get("removed"))
+    return action == "set-location"
+
+
+def _has_path(properties: Any) -> bool:
+    return _is_many(properties) and any(name in properties for name in PATH_PROPERTIES)
+
+
+def _is_many(value: Any) -> TypeGuard[dict[str, Any] | list[Any]]:
+    return isinstance(value, dict | list)
