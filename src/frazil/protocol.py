@@ -39,6 +39,11 @@ PROPERTY_MANIFEST_BYTES = "commit.manifest.target-size-bytes"
 PROPERTY_GC_ENABLED = "gc.enabled"
 """Whether files of the table may be deleted; another table may share them."""
 
+# --- blobs in Puffin files -------------------------------------------------------------------------------------------
+
+BLOB_PREFIX = "frazil-"
+"""How the types of Frazil's own blobs begin."""
+
 # --- snapshot summaries, and the commit information of Delta ---------------------------------------------------------
 
 SUMMARY_PROGRESS = "frazil.progress"

@@ -200,20 +200,32 @@ def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = 
     """The blobs belong to a snapshot (the current one), in addition to those that it has; one of the same type and
     fields is replaced.
     """
+    current = table.metadata.current_snapshot_id if snapshot_id is None else snapshot_id
+    if current is None:
+        name = ".".join(table.name())
+        hint = "write rows first: blobs belong to a snapshot"
+        raise HistoryError(f"{name} has no snapshot", hint=hint, table=name)
+    return add_blobs_to_each(table, blobs, [current])[0]
+
+
+def add_blobs_to_each(table: Table, blobs: Sequence[Blob], snapshot_ids: Sequence[int]) -> list[StatisticsFile]:
+    """The same for several snapshots, in one commit."""
+    files = [_with_blobs(table, blobs, snapshot_id) for snapshot_id in snapshot_ids]
+    with table.update_statistics() as update:
+        for file in files:
+            update.set_statistics(file)
+    return files
+
+
+def _with_blobs(table: Table, blobs: Sequence[Blob], snapshot_id: int) -> StatisticsFile:
+    """A new statistics file of a snapshot, with what the one before has."""
     from pyiceberg.table.statistics import StatisticsFile
 
-    snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
+    snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        hint = (
-            "write rows first: blobs belong to a snapshot"
-            if snapshot_id is None
-            else "frazil log --all lists those that are kept"
-        )
-        raise HistoryError(
-            f"{'.'.join(table.name())} has no snapshot{'' if snapshot_id is None else f' {snapshot_id}'}",
-            hint=hint,
-            table=".".join(table.name()),
-        )
+        name = ".".join(table.name())
+        hint = "frazil log --all lists those that are kept"
+        raise HistoryError(f"{name} has no snapshot {snapshot_id}", hint=hint, table=name)
     path = f"{table.location()}/metadata/{snapshot.snapshot_id}-{uuid.uuid4()}.stats"
     replaced = {(blob.type, tuple(blob.fields)) for blob in blobs}
     with PuffinWriter(table.io.new_output(path)) as writer:
@@ -225,12 +237,9 @@ def add_blobs(table: Table, blobs: Sequence[Blob], *, snapshot_id: int | None = 
     assert writer.written is not None
     named = [blob.to_json() for blob in writer.written.blobs if blob.type in NAMED_IN_METADATA]
     about = {"snapshot-id": snapshot.snapshot_id, "statistics-path": path, "file-size-in-bytes": writer.written.size}
-    statistics = StatisticsFile.model_validate(
+    return StatisticsFile.model_validate(
         about | {"file-footer-size-in-bytes": writer.written.footer_size, "blob-metadata": named}
     )
-    with table.update_statistics() as update:
-        update.set_statistics(statistics)
-    return statistics
 
 
 def read_blobs(

@@ -115,6 +115,40 @@ def test_a_table_with_blobs_of_our_own_types_stays_readable_for_pyiceberg(table:
         BlobMetadata(**{"type": OWN.type, "snapshot-id": 1, "sequence-number": 1, "fields": [1]})
 
 
+def name_in_metadata(catalog: FrazilCatalog, table: Table, *types: str) -> None:
+    """Commits as another engine does: the statistics file of the newest snapshot, with all of its blobs named."""
+    (file,) = table.metadata.statistics
+    blobs = [{"type": each, "snapshot-id": file.snapshot_id, "sequence-number": 1, "fields": [1]} for each in types]
+    statistics = {**file.model_dump(by_alias=True, exclude_none=True), "blob-metadata": blobs}
+    change = {"action": "set-statistics", "snapshot-id": file.snapshot_id, "statistics": statistics}
+    path = catalog.url("namespaces/lake/tables/blobs")
+    catalog.session.post(path, json={"requirements": [], "updates": [change]}).raise_for_status()
+
+
+def test_our_own_types_stay_out_of_the_metadata_when_another_engine_names_them(
+    table: Table, catalog: FrazilCatalog
+) -> None:
+    """Trino copies blobs of all types when it analyses some columns, and names them."""
+    add_blobs(table, [SKETCH, OWN])
+    name_in_metadata(catalog, table, SKETCH.type, OWN.type)
+    loaded = load_catalog("plain", type="rest", uri=catalog.properties["uri"]).load_table("lake.blobs")
+    assert [blob.type for file in loaded.metadata.statistics for blob in file.blob_metadata] == [SKETCH.type]
+
+
+def test_a_table_whose_metadata_names_types_of_other_engines_is_read_and_written(
+    table: Table, catalog: FrazilCatalog
+) -> None:
+    add_blobs(table, [SKETCH])
+    name_in_metadata(catalog, table, "acme-sketch-v1", SKETCH.type)
+    loaded = catalog.load_table("lake.blobs")
+    assert [blob.type for file in loaded.metadata.statistics for blob in file.blob_metadata] == [SKETCH.type]
+    loaded.append(pa.table({"id": [4], "name": ["d"]}))
+    assert catalog.load_table("lake.blobs").scan().to_arrow().num_rows == 4
+    catalog.drop_table("lake.blobs")
+    again = catalog.register_table("lake.blobs", loaded.metadata_location)
+    assert again.metadata.table_uuid == loaded.metadata.table_uuid
+
+
 def test_a_table_without_rows_has_no_snapshot_for_blobs(catalog: FrazilCatalog) -> None:
     empty = catalog.create_table("lake.empty", pa.schema([("id", pa.int64())]))
     with raises(HistoryError, table="lake.empty"):

@@ -15,11 +15,12 @@ from frazil import Lake
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.client import FrazilCatalog
 from frazil.errors import DeclarationError, VectorError
-from frazil.puffin import Blob, PuffinWriter
+from frazil.puffin import Blob, PuffinWriter, read_blobs
 from frazil.tables import VectorIndex
 from frazil.vector import IndexRecord
 from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
+from frazil.vector.portable import ROOT
 from tests.contract.test_vector_nearest import DIMENSION, Vectors, queries, truth
 
 
@@ -242,15 +243,58 @@ def test_an_index_is_found_by_its_record_when_an_engine_has_replaced_the_statist
     assert used(vectors) == 2
 
 
-def test_the_copy_of_an_older_snapshot_counts_when_that_of_the_newest_is_gone(
+def test_the_copy_of_an_older_snapshot_counts_when_the_newest_have_none(
     vectors: Vectors, catalog: FrazilCatalog
 ) -> None:
     record = vectors.table.indexes.create("embedding", lists=4)
     vectors.append(10)
-    vectors.table.indexes.refresh("embedding")
+    replace_statistics(vectors)
+    vectors.append(10)
+    catalog.drop_index(vectors.name, record.name)
+    assert used(vectors) == 2  # of four files
+
+
+@pytest.mark.requirement("flow.vector")
+def test_a_copy_is_left_when_an_engine_has_replaced_the_statistics_and_the_catalog_has_lost_the_record(
+    vectors: Vectors, catalog: FrazilCatalog
+) -> None:
+    """ANALYZE replaces the statistics of the newest snapshot: the snapshot before has the copy, too."""
+    record = vectors.table.indexes.create("embedding", lists=4)
     replace_statistics(vectors)
     catalog.drop_index(vectors.name, record.name)
-    assert used(vectors) == 2  # of three files
+    assert used(vectors) == 2
+    assert vectors.table.indexes.refresh("embedding") == record
+
+
+def test_the_copies_follow_a_refresh_after_a_rollback(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    before = vectors.head()
+    vectors.append(10)
+    vectors.table.indexes.refresh("embedding")
+    vectors.table.rollback(before)
+    vectors.append(20)
+    refreshed = vectors.table.indexes.refresh("embedding")
+    catalog.drop_index(vectors.name, record.name)
+    replace_statistics(vectors)
+    assert [each.segments for each in vectors.table.indexes.records()] == [refreshed.segments]
+
+
+def test_maintenance_writes_a_copy_that_is_gone(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    (plan,) = vectors.table.maintain("indexes")
+    assert (plan.lines, plan.detail) == ((), None)
+    replace_statistics(vectors)
+    (plan,) = vectors.table.maintain("indexes")
+    line = "write the copy of index embedding_cosine in the table's statistics"
+    assert plan.lines == (line,)
+    segment = index_paths(record)[1]
+    damaged = bytearray(segment.read_bytes())
+    damaged[1000] ^= 0xFF
+    segment.write_bytes(damaged)
+    (report,) = vectors.table.maintain("indexes", dry_run=False)
+    assert report.lines == ("wrote the copy of index embedding_cosine in the table's statistics",)
+    assert [info.type for info, _ in read_blobs(vectors.table.load())] == ["apache-datasketches-theta-v1", ROOT]
+    assert segment.read_bytes() == damaged  # the index itself was not read for that
 
 
 def test_a_dropped_index_is_not_found_by_a_copy(vectors: Vectors) -> None:

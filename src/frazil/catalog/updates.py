@@ -14,6 +14,7 @@ from operator import itemgetter
 from frazil.catalog import fields, schemas
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.errors import CommitConflict, InvalidChange
+from frazil.protocol import BLOB_PREFIX
 
 _SNAPSHOT_ID = itemgetter("snapshot-id")
 LAST_ADDED = -1
@@ -389,8 +390,11 @@ def _set_location(draft: Draft, update: Json, where: str) -> None:
 def _set_statistics(draft: Draft, update: Json, where: str) -> None:
     file = fields.mapping(update, "statistics", where)
     _check_file(file, where, "file-size-in-bytes", "file-footer-size-in-bytes")
-    fields.objects(file, "blob-metadata", where)
-    _replace_file(draft, "statistics", file)
+    # Engines that copy our blobs name them here. PyIceberg 0.12 cannot load a table whose metadata names a type that it
+    # does not know; we find them by the footer of the file.
+    blobs = fields.objects(file, "blob-metadata", where)
+    others = [blob for blob in blobs if not str(blob.get("type")).startswith(BLOB_PREFIX)]
+    _replace_file(draft, "statistics", {**file, "blob-metadata": others})
 
 
 def _set_partition_statistics(draft: Draft, update: Json, where: str) -> None:

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 import requests
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pyiceberg.catalog.rest import (
     PAGE_SIZE,
     SNAPSHOT_LOADING_MODE,
@@ -40,7 +40,7 @@ from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
-from frazil.pyiceberg_compat import raise_for_answer, retried
+from frazil.pyiceberg_compat import parse_metadata, raise_for_answer, retried
 
 logger = logging.getLogger("frazil.client")
 
@@ -115,7 +115,7 @@ class FrazilCatalog(IndexRecords, Searches):
         path = Endpoints.update_table.format(**self.path_of(change.identifier))
         response = self._commit(path, change.request, [change])
         if response is not None:
-            committed = CommitTableResponse.model_validate_json(response.text)
+            committed = parse_metadata(CommitTableResponse, response.text)
             return committed.model_copy(
                 update={"metadata": self._without_unsafe(committed.metadata, change.identifier)}
             )
@@ -181,6 +181,14 @@ class FrazilCatalog(IndexRecords, Searches):
         loaded = self._loading.ask(url, lambda: self._fetch_table(url, name))
         return self.to_table(name, loaded)
 
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+        """A table of this name, with metadata that another catalog or an earlier one has written."""
+        try:
+            table: Table = super().register_table(identifier, metadata_location, overwrite)
+        except ValidationError:  # it is registered: PyIceberg does not know a part of its metadata
+            table = self.load_table(identifier)
+        return table
+
     def load_tables(self, identifiers: Iterable[str | Identifier]) -> list[Table]:
         """The tables as they are now, in the order of their names; several are loaded at a time, and each once however
         often it is named.
@@ -225,7 +233,7 @@ class FrazilCatalog(IndexRecords, Searches):
             if self._is_broken(response, url):
                 raise TableBroken(".".join(name), what_it_said(response)) from exc
             raise_for_answer(exc, {404: NoSuchTableError})
-        loaded = self.check_response(TableResponse.model_validate_json(response.text), name)
+        loaded = self.check_response(parse_metadata(TableResponse, response.text), name)
         self._remember(url, response.headers.get("ETag"), loaded)
         return loaded
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         partition_fields_of,
         partitions_of,
     )
-    from frazil.pyiceberg_compat.rest import OpenRestCatalog, raise_for_answer, retried
+    from frazil.pyiceberg_compat.rest import OpenRestCatalog, parse_metadata, raise_for_answer, retried
     from frazil.pyiceberg_compat.schemas import fields_by_id, ids_by_name, schema_without_ids, with_small_types
     from frazil.pyiceberg_compat.transactions import (
         OpenCreateTransaction,
@@ -42,6 +42,7 @@ __all__ = [
     "ids_by_name",
     "in_blocks",
     "inherit_from_manifest",
+    "parse_metadata",
     "partition_fields_of",
     "partitions_of",
     "raise_for_answer",

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+from pydantic import ValidationError
 from pyiceberg.catalog.rest import _RETRY_ARGS, Endpoint, RestCatalog, TableResponse
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.io import FileIO
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.typedef import Identifier
+from pyiceberg.table.statistics import BlobMetadata
+from pyiceberg.typedef import IcebergBaseModel, Identifier
 from requests import HTTPError, Session
 from tenacity import retry
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=IcebergBaseModel)
+BLOB_TYPES = get_args(BlobMetadata.model_fields["type"].annotation)  # that PyIceberg knows
 
 
 def retried(method: F) -> F:
@@ -27,6 +32,21 @@ def retried(method: F) -> F:
 def raise_for_answer(error: HTTPError, errors: dict[int, type[Exception]]) -> None:
     """Raises PyIceberg's error for an answer. `_handle_non_200_response`: the mapping has no public name."""
     _handle_non_200_response(error, errors)
+
+
+def parse_metadata(model: type[M], text: str) -> M:
+    """An answer that holds the metadata of a table. PyIceberg refuses metadata that names a blob of a type that it does
+    not know; such blobs are left out.
+    """
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as exc:
+        if not any(error["loc"][-3:][::2] == ("blob-metadata", "type") for error in exc.errors(include_input=False)):
+            raise
+    answer = json.loads(text)
+    for file in answer["metadata"]["statistics"]:
+        file["blob-metadata"] = [blob for blob in file["blob-metadata"] if blob.get("type") in BLOB_TYPES]
+    return model.model_validate_json(json.dumps(answer))
 
 
 class OpenRestCatalog(RestCatalog):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.upkeep.reach import reachable
-from frazil.vector import Coverage, Declared, Indexes
+from frazil.vector import Coverage, Declared, Indexes, IndexRecord
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -22,6 +22,7 @@ class IndexPlan:
     missing: tuple[Declared, ...] = ()
     other: tuple[str, ...] = ()  # declared in another way than they are
     expired: frozenset[str] = frozenset()  # covered files that no snapshot has any more
+    uncopied: tuple[IndexRecord, ...] = ()  # nothing is wrong with them but that the table's statistics lack them
 
 
 def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
@@ -38,8 +39,9 @@ def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     )
     snapshot = catalog.load_table(table).current_snapshot() if declared else None
     missing = (index for index in declared if index.name not in records and snapshot is not None)
-    due = (each for each in coverages if each.uncovered or each.problems or each.expired_rows(expired))
-    return IndexPlan(tuple(due), tuple(missing), tuple(other), expired)
+    due = [each for each in coverages if each.uncovered or each.problems or each.expired_rows(expired)]
+    uncopied = (each.record for each in coverages if not each.copied and each not in due)
+    return IndexPlan(tuple(due), tuple(missing), tuple(other), expired, tuple(uncopied))
 
 
 def _expired(catalog: FrazilCatalog, table: str, gone: set[str]) -> frozenset[str]:

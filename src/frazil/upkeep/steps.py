@@ -265,12 +265,16 @@ class Keeper:
                     f"leave {count(rows, 'row')} out of index {index.record.name}: no snapshot has their files"
                 )
         lines += [f"build index {index.name} of column {index.column}, {index.metric}" for index in plan.missing]
-        work = plan if plan.indexes or plan.missing else None
+        lines += [f"write the copy of index {record.name} in the table's statistics" for record in plan.uncopied]
+        work = plan if plan.indexes or plan.missing or plan.uncopied else None
         return StepPlan(self.name, indexes.STEP, (*lines, *plan.other), detail=work)
 
     def _perform_indexes(self, plan: IndexPlan) -> StepReport:
         lines, problems, own = [], list(plan.other), Indexes(self.catalog, self.name)
         work: tuple[Coverage | Declared, ...] = (*plan.indexes, *plan.missing)
+        for record in plan.uncopied:
+            own.copy(record)
+            lines.append(f"wrote the copy of index {record.name} in the table's statistics")
         for number, index in enumerate(work):
             self.on_progress(number, len(work))
             name = index.record.name if isinstance(index, Coverage) else index.name

@@ -18,7 +18,7 @@ from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.moved import MovedRows
-from frazil.vector.portable import find_copies, forget_copy, write_copy
+from frazil.vector.portable import find_copies, forget_copy, has_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment
@@ -77,6 +77,7 @@ class Coverage:
     problems: tuple[str, ...]
     rows: int = 0  # of all covered files
     gone: Mapping[str, int] = field(default_factory=dict)  # covered files that the newest snapshot has not, with rows
+    copied: bool = True  # the record, into the statistics of the newest snapshots
 
     def expired_rows(self, expired: Collection[str]) -> int:
         """The number of rows of files that no snapshot has; 0 while it is too small to be worth a rewrite."""
@@ -179,8 +180,12 @@ class Indexes:
         """The record is in the catalog, if it keeps records and has it not yet, and its copy in the newest snapshot."""
         if record != before or not record.version:
             record = self._record(record)
-        write_copy(self.catalog.load_table(self.table), [*self._others(record), record], record.field_id)
+        self.copy(record)
         return record
+
+    def copy(self, record: IndexRecord) -> None:
+        """The copy of the record is in the table's statistics. The index itself is not read."""
+        write_copy(self.catalog.load_table(self.table), [*self._others(record), record], record.field_id)
 
     def _record(self, record: IndexRecord) -> IndexRecord:
         if self.catalog.list_indexes(self.table) is None:
@@ -236,7 +241,9 @@ class Indexes:
         except DataFileUnreadable as exc:
             problems.append(exc.message)
         gone = {path: rows for path, rows in covered.items() if path not in live}
-        return Coverage(record, len(live), len(live - covered.keys()), tuple(problems), sum(covered.values()), gone)
+        copied = has_copy(table, [*self._others(record), record], record.field_id)
+        uncovered = len(live - covered.keys())
+        return Coverage(record, len(live), uncovered, tuple(problems), sum(covered.values()), gone, copied)
 
     def check(self, name: str) -> IndexCheck:
         """Reads all of an index, and compares what it covers with the newest snapshot."""

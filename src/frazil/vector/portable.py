@@ -2,7 +2,7 @@
 
 The catalog's record of an index counts. The copy is for clients of a catalog that keeps no records of indexes, and for
 a catalog that has lost them. Spark's `compute_table_stats` and Trino's ANALYZE replace the statistics file of the
-newest snapshot without it; then that of an older snapshot counts, and the next refresh writes it again. An index covers
+newest snapshot without it, so the snapshot before has it, too; the next refresh writes what is missing. An index covers
 data files, so an older copy is still right: it covers less.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from frazil.errors import DataFileUnreadable, FrazilError
-from frazil.puffin import Blob, PuffinReader, add_blobs
+from frazil.puffin import Blob, PuffinReader, add_blobs, add_blobs_to_each
 from frazil.scan.planning import TableState
 from frazil.vector.record import IndexRecord
 
@@ -42,18 +42,41 @@ def find_copies(state: TableState, io: FileIO) -> list[IndexRecord]:
 
 
 def write_copy(table: Table, records: Sequence[IndexRecord], field_id: int) -> None:
-    """The copy of the indexes of a column is in the newest snapshot's statistics file. A failure is logged: the
+    """The copy of the indexes of a column is in the statistics files of the newest snapshots. A failure is logged: the
     catalog has the records.
     """
     own = tuple(record for record in records if record.field_id == field_id)
-    name = ".".join(table.name())
-    known = {record.name: record.to_json() for record in find_copies(TableState.of(name, table.metadata), table.io)}
-    if {record.name: record.to_json() for record in own}.items() <= known.items():
+    missing = _without_copy(table, own, field_id)
+    if not missing:
         return
     try:
-        add_blobs(table, [_blob(own, field_id)])
+        add_blobs_to_each(table, [_blob(own, field_id)], missing)
     except (FrazilError, OSError, CommitFailedException, CommitStateUnknownException) as exc:
+        name = ".".join(table.name())
         log.warning("%s: the copy of the index in the table's statistics was not written: %s", name, exc)
+
+
+def has_copy(table: Table, records: Sequence[IndexRecord], field_id: int) -> bool:
+    """Whether `write_copy` would do nothing."""
+    own = tuple(record for record in records if record.field_id == field_id)
+    return not _without_copy(table, own, field_id)
+
+
+def _without_copy(table: Table, own: Sequence[IndexRecord], field_id: int) -> list[int]:
+    """Of the current snapshot and the newest other one, those whose statistics do not say the same of a column."""
+    current = table.metadata.current_snapshot_id
+    others = (each for each in table.metadata.snapshots if each.snapshot_id != current)
+    newest = sorted(others, key=lambda snapshot: snapshot.timestamp_ms)[-1:]
+    wanted = [] if current is None else [current, *(snapshot.snapshot_id for snapshot in newest)]
+    name = ".".join(table.name())
+    files = {stored.snapshot_id: stored.statistics_path for stored in table.metadata.statistics}
+    own_copy = {record.name: record.to_json() for record in own}
+    missing = []
+    for snapshot_id in wanted:
+        copies = _read(_Source(table.io, files[snapshot_id], name)) if snapshot_id in files else {}
+        if {record.name: record.to_json() for record in copies.get(field_id, ())} != own_copy:
+            missing.append(snapshot_id)
+    return missing
 
 
 def forget_copy(table: Table, dropped: IndexRecord) -> None:

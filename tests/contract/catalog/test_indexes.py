@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from typing import Any
+from collections.abc import Callable
+from copy import copy
+from typing import Any, cast
 
 import pytest
 
+from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.catalog.http import Request
+from frazil.catalog.metadata import Version
+from frazil.catalog.operations.indexes import create_index, replace_index
+from frazil.catalog.warehouse import MetadataFiles
+from frazil.errors import BadRequest
 from tests.kit.catalog_databases import Client
 from tests.kit.catalog_writers import run_together
+from tests.kit.raising import raises
 
 PATH = "/namespaces/ns/tables/t/indexes"
 
@@ -101,6 +111,38 @@ def test_a_record_that_is_wrong_is_refused(client: Client, location: str, field:
 def test_a_file_outside_of_the_table_is_refused(client: Client, location: str, path: str) -> None:
     answer = client.post(PATH, {"name": "i", "record": record(location, codebook={"path": location + path})})
     assert answer.status == 400
+
+
+class Moving:
+    """The metadata files of a catalog, whose table moves right after its metadata was loaded first."""
+
+    def __init__(self, files: MetadataFiles, move: Callable[[], None]) -> None:
+        self.files, self.move = files, iter([move])
+
+    def load(self, location: str, **options: Any) -> Version:
+        version = self.files.load(location, **options)
+        for move in self.move:
+            move()
+        return version
+
+
+@pytest.mark.parametrize("name", ["i", "other"])
+def test_a_table_that_moves_meanwhile_has_no_files_of_an_index_elsewhere(
+    client: Client, server: EmbeddedCatalog, location: str, name: str
+) -> None:
+    created = create(client, location)
+
+    def move() -> None:
+        assert client.commit({"action": "set-location", "location": f"{location}-moved"}).status == 200
+
+    ctx = copy(server.app.ctx)
+    ctx.files = cast("MetadataFiles", Moving(ctx.files, move))
+    wanted = {"name": name, "version": 1, "record": record(location, "new.puffin")}
+    variables = {"prefix": "default", "namespace": "ns", "table": "t", "index": name}
+    request = Request("POST", PATH, variables, body=json.dumps(wanted).encode())
+    with raises(BadRequest):
+        (replace_index if name == "i" else create_index)(ctx, request)
+    assert client.get(PATH).body == {"indexes": [created]}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 200, "ä", ".", "-x"])

@@ -44,11 +44,12 @@ def load_index(ctx: Context, request: Request) -> Response:
 def create_index(ctx: Context, request: Request) -> Response:
     body = request.json()
     name, record = _check_name(fields.text(body, "name", WHERE)), fields.mapping(body, "record", WHERE)
-    text = _check(ctx, request, record)
+    text, files = _check(record)
+    checked = _check_places(ctx, request, ctx.database.read(), files)
     index = StoredIndex(name, ctx.new_uuid(), 1, text, ctx.clock())
 
     def create(sql: Sql) -> Response:
-        table = _table(ctx, request, sql)
+        table = _check_places(ctx, request, sql, files, known=checked)
         if len(indexes.list_of(sql, table.uuid)) >= MOST_INDEXES:
             raise BadRequest(f"{WHERE}: a table has at most {MOST_INDEXES} indexes")
         if not indexes.create(sql, table.uuid, index):
@@ -62,10 +63,11 @@ def replace_index(ctx: Context, request: Request) -> Response:
     """The record is the new one, if the index still has the version that the client has seen."""
     body = request.json()
     expected = fields.integer(body, "version", WHERE, most=fields.LONG_MAX)
-    text = _check(ctx, request, fields.mapping(body, "record", WHERE))
+    text, files = _check(fields.mapping(body, "record", WHERE))
+    checked = _check_places(ctx, request, ctx.database.read(), files)
 
     def replace(sql: Sql) -> Response:
-        table = _table(ctx, request, sql)
+        table = _check_places(ctx, request, sql, files, known=checked)
         known = _find(sql, table, request)
         index = StoredIndex(known.name, known.uuid, expected + 1, text, ctx.clock())
         if not indexes.replace(sql, table.uuid, index, expected=expected):
@@ -123,8 +125,8 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _check(ctx: Context, request: Request, record: dict[str, Any]) -> str:
-    """The record as it is stored: known fields of known types, and files below the table's own location alone."""
+def _check(record: dict[str, Any]) -> tuple[str, list[str]]:
+    """The record as it is stored, with known fields of known types, and the files that it names."""
     if fields.text(record, "type", WHERE) != KIND:
         raise BadRequest(f"{WHERE}: expected type {KIND}, got {record['type'][:60]!r}", option="type", expected=KIND)
     if fields.text(record, "metric", WHERE) not in METRICS:
@@ -141,20 +143,25 @@ def _check(ctx: Context, request: Request, record: dict[str, Any]) -> str:
         for field in ("size", "vectors", "files"):
             if fields.integer(segment, field, WHERE, most=fields.LONG_MAX) < 0:
                 raise BadRequest(f"{WHERE}: expected '{field}' of a segment from 0", option=field)
-    _check_places(ctx, request, files)
     text = orjson.dumps(record)
     if len(text) > MOST_BYTES:
         raise BadRequest(f"{WHERE}: the record has {len(text):,} bytes; at most {MOST_BYTES:,} are accepted")
-    return text.decode()
+    return text.decode(), files
 
 
-def _check_places(ctx: Context, request: Request, files: list[str]) -> None:
-    """A search reads these files with the server's or the client's own keys: nothing outside of the table is named."""
-    name = request.name()
-    relation = _table(ctx, request, ctx.database.read())
-    location = plan.load_current(ctx, name, relation).metadata["location"]
+def _check_places(
+    ctx: Context, request: Request, sql: Sql, files: list[str], *, known: Relation | None = None
+) -> Relation:
+    """The table, below whose location all files are: a search reads them with the server's or the client's own keys.
+    It may be `known` from a check before the transaction, so that its metadata is not read in it, unless it changed.
+    """
+    relation = _table(ctx, request, sql)
+    if known is not None and known.metadata_location == relation.metadata_location:
+        return relation
+    location = plan.load_current(ctx, request.name(), relation).metadata["location"]
     home = parse_location(location)
     for file in files:
         place = parse_location(file)
         if not home.contains(place) or place == home:
             raise BadRequest(f"{WHERE}: the file {file[:200]} is not below the location of the table, {location}")
+    return relation
