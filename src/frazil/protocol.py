@@ -6,6 +6,8 @@ and writes stays in that module.
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 # --- table properties ------------------------------------------------------------------------------------------------
 
 RESERVED_PREFIX = "frazil."
@@ -39,10 +41,20 @@ PROPERTY_MANIFEST_BYTES = "commit.manifest.target-size-bytes"
 PROPERTY_GC_ENABLED = "gc.enabled"
 """Whether files of the table may be deleted; another table may share them."""
 
+# --- records of vector indexes ---------------------------------------------------------------------------------------
+
+INDEX_TYPE = "frazil-vector-v1"
+"""The type of an index, in the catalog's record of it and in the copy."""
+Metric = Literal["cosine", "l2", "ip"]
+"""How an index compares vectors."""
+METRICS: tuple[Metric, ...] = get_args(Metric)
+INDEX_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+"""What the name of an index is like."""
+
 # --- blobs in Puffin files -------------------------------------------------------------------------------------------
 
-BLOB_PREFIX = "frazil-"
-"""How the types of Frazil's own blobs begin."""
+BLOB_PREFIX = "frazil-vector-"
+"""How the types of blobs begin that an index consists of."""
 
 # --- snapshot summaries, and the commit information of Delta ---------------------------------------------------------
 

@@ -20,6 +20,7 @@ from pyiceberg.table.statistics import BlobMetadata
 from frazil.client import FrazilCatalog
 from frazil.errors import DataFileMissing, DataFileUnreadable, HistoryError
 from frazil.puffin import MAGIC, Blob, PuffinReader, PuffinWriter, add_blobs, read_blobs
+from frazil.vector.portable import ROOT
 from tests.kit.raising import raises
 
 IO = PyArrowFileIO()
@@ -125,12 +126,12 @@ def name_in_metadata(catalog: FrazilCatalog, table: Table, *types: str) -> None:
     catalog.session.post(path, json={"requirements": [], "updates": [change]}).raise_for_status()
 
 
-def test_our_own_types_stay_out_of_the_metadata_when_another_engine_names_them(
+def test_the_copy_of_an_index_stays_out_of_the_metadata_when_another_engine_names_it(
     table: Table, catalog: FrazilCatalog
 ) -> None:
     """Trino copies blobs of all types when it analyses some columns, and names them."""
-    add_blobs(table, [SKETCH, OWN])
-    name_in_metadata(catalog, table, SKETCH.type, OWN.type)
+    add_blobs(table, [SKETCH, Blob(ROOT, (2,), b"{}")])
+    name_in_metadata(catalog, table, SKETCH.type, ROOT)
     loaded = load_catalog("plain", type="rest", uri=catalog.properties["uri"]).load_table("lake.blobs")
     assert [blob.type for file in loaded.metadata.statistics for blob in file.blob_metadata] == [SKETCH.type]
 

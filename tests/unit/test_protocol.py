@@ -43,6 +43,10 @@ STORED = {
     "ROLLBACK_TAG_PREFIX": "frazil_rollback_",
     "INDEX_FOLDER": "_index",
     "PROPERTY_INDEX_PREFIX": "vector.index.",
+    "INDEX_TYPE": "frazil-vector-v1",
+    "METRICS": ("cosine", "l2", "ip"),
+    "INDEX_NAME": "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}",
+    "BLOB_PREFIX": "frazil-vector-",
 }
 LOGGERS = {"frazil.upkeep"}  # names of loggers that happen to be stored names, too
 

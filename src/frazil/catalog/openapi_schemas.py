@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from frazil.protocol import METRICS
+
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
@@ -212,7 +214,7 @@ SCHEMAS: dict[str, Schema] = {
             "vector": many(NUMBER, minItems=1),
             "vectors": many(many(NUMBER, minItems=1), minItems=1),
             "k": INTEGER,
-            "metric": {"type": "string", "enum": ["cosine", "l2", "ip"]},
+            "metric": {"type": "string", "enum": list(METRICS)},
             "snapshot-id": LONG,
             "select": many(TEXT),
             "filter": ref("Filter"),

@@ -13,6 +13,7 @@ from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, echo, print_json, print_rows
 from frazil.errors import VectorError
+from frazil.protocol import METRICS
 from frazil.units import count, size
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def list_(context: Context, table: str, output: str) -> None:
 @index.command()
 @TABLE
 @click.argument("column")
-@click.option("--metric", type=click.Choice(["cosine", "l2", "ip"]), default="cosine", show_default=True)
+@click.option("--metric", type=click.Choice(METRICS), default="cosine", show_default=True)
 @click.option("--name", help="Its name.  [default: COLUMN_METRIC]")
 @click.option(
     "--lists", type=click.IntRange(1, 65_536), help="How many lists.  [default: 4 times the root of the rows]"

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import DeclarationError
-from frazil.protocol import PROPERTY_INDEX_PREFIX
+from frazil.protocol import INDEX_NAME, METRICS, PROPERTY_INDEX_PREFIX
 
 Embedder = Callable[[list[str]], Any]  # a vector, or a row of a matrix, for each text
-METRICS = ("cosine", "l2", "ip")
 MOST_LISTS = 65_536
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def index_properties(indexes: Sequence[VectorIndex], columns: Sequence[str], *, 
         if index.embed is not None and not callable(index.embed):
             raise _wrong(table, f"embed of an index is {index.embed!r:.60}", "expected a function of a list of texts")
         key = f"{PROPERTY_INDEX_PREFIX}{index.name}"
-        if not _NAME.fullmatch(index.name) or key in values:
+        if not re.fullmatch(INDEX_NAME, index.name) or key in values:
             problem = "is there twice" if key in values else "is no name of an index"
             raise _wrong(table, f"'{index.name:.60}' {problem}", "expected letters, digits, '_', '.' and '-'")
         lists = {} if index.lists is None else {"lists": index.lists}

@@ -9,12 +9,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 
-Metric = Literal["cosine", "l2", "ip"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
+from frazil.protocol import METRICS, Metric
+
+__all__ = [
+    "METRICS",
+    "Bytes",
+    "Mask",
+    "Matrix",
+    "Metric",
+    "Numbers",
+    "prepare",
+    "row_products",
+    "row_squares",
+    "usable",
+]
 
 # numpy's functions lose the type of the elements too often to check it.
 Matrix: TypeAlias = "np.ndarray[Any, Any]"  # of float32; also a column of such numbers

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import VectorError
-from frazil.vector.metric import METRICS, Metric
+from frazil.protocol import INDEX_TYPE, METRICS, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-TYPE = "frazil-vector-v1"
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class IndexRecord:
     def to_json(self) -> dict[str, Any]:
         """The record as the catalog has it, without its name and version."""
         return {
-            "type": TYPE,
+            "type": INDEX_TYPE,
             "field-id": self.field_id,
             "metric": self.metric,
             "dimension": self.dimension,
@@ -66,7 +64,7 @@ class IndexRecord:
         """A record as the catalog answers it; one that this version cannot read is an error."""
         try:
             name, record = str(stored["name"]), stored["record"]
-            if record["type"] != TYPE or record["metric"] not in METRICS:
+            if record["type"] != INDEX_TYPE or record["metric"] not in METRICS:
                 raise ValueError(f"its type is {record['type']}, its metric {record['metric']}")
             segments = tuple(
                 SegmentInfo(str(info["path"]), int(info["size"]), int(info["vectors"]), int(info["files"]))

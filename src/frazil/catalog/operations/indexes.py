@@ -22,11 +22,9 @@ from frazil.catalog.store.database import Sql
 from frazil.catalog.store.indexes import StoredIndex
 from frazil.catalog.store.relations import Relation
 from frazil.errors import AlreadyExists, BadRequest, CommitConflict, NoSuchIndex
+from frazil.protocol import INDEX_NAME, INDEX_TYPE, METRICS
 
 WHERE = "Index"
-KIND = "frazil-vector-v1"
-METRICS = ("cosine", "l2", "ip")
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 MOST_INDEXES, MOST_SEGMENTS, MOST_BYTES = 16, 4096, 1_048_576
 
 
@@ -117,7 +115,7 @@ def show_index(index: StoredIndex) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> str:
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(INDEX_NAME, name):
         raise BadRequest(
             f"{WHERE}: expected a name of letters, digits, '_', '.' and '-', at most 128, got {name[:60]!r}",
             option="name",
@@ -127,8 +125,10 @@ def _check_name(name: str) -> str:
 
 def _check(record: dict[str, Any]) -> tuple[str, list[str]]:
     """The record as it is stored, with known fields of known types, and the files that it names."""
-    if fields.text(record, "type", WHERE) != KIND:
-        raise BadRequest(f"{WHERE}: expected type {KIND}, got {record['type'][:60]!r}", option="type", expected=KIND)
+    if fields.text(record, "type", WHERE) != INDEX_TYPE:
+        raise BadRequest(
+            f"{WHERE}: expected type {INDEX_TYPE}, got {record['type'][:60]!r}", option="type", expected=INDEX_TYPE
+        )
     if fields.text(record, "metric", WHERE) not in METRICS:
         raise BadRequest(f"{WHERE}: expected one of {', '.join(METRICS)} as 'metric'", option="metric")
     for field, most in (("field-id", fields.INT_MAX), ("dimension", 65_536), ("probes", 65_536)):

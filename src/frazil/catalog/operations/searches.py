@@ -21,6 +21,7 @@ from frazil.catalog.operations.scans import ANSWER_BYTES, as_bad_request, can_pl
 from frazil.catalog.store.indexes import list_of
 from frazil.config import Limits
 from frazil.errors import BadRequest, NotSupported, ScanError, TooBusy
+from frazil.protocol import METRICS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 WHERE = "Search request"
-METRICS = ("cosine", "l2", "ip")
 MOST_DIMENSION = 65_536
 DEFAULT_K = 10
 JSON_ROWS = 256  # that are made Python's objects at a time
