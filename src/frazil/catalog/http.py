@@ -237,21 +237,20 @@ def _first_message(receive: Receive) -> Message | None:
 
 async def _read_chunks(message: Message | None, receive: Receive, limits: Limits, share: Share) -> bytes:
     loop = asyncio.get_running_loop()
-    chunks: list[bytes] = []
-    started, size, more = loop.time(), 0, True
+    body = bytearray()  # grows in place: as a list of chunks, the memory of many long bodies lies in pieces
+    started, more = loop.time(), True
     async with asyncio.timeout(min(limits.first_byte_seconds, limits.body_seconds)) as deadline:
         while more:
             message = message or await receive()
             if message["type"] == "http.disconnect":
                 raise BadRequest("The client disconnected before the body was complete")
             chunk, more = message.get("body", b""), message.get("more_body", False)
-            if chunk and not chunks:
+            if chunk and not body:
                 deadline.reschedule(started + limits.body_seconds)
-            size += len(chunk)
-            _take_chunk(len(chunk), size, limits, share)
-            chunks.append(chunk)
+            _take_chunk(len(chunk), len(body) + len(chunk), limits, share)
+            body += chunk
             message = None
-    return b"".join(chunks)
+    return bytes(body)
 
 
 def _take_chunk(size: int, total: int, limits: Limits, share: Share) -> None:
