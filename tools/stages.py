@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-# Files that share a stack or a Spark run in one process (tests/together.py).
-TWO_FILES = [*PYTEST, "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]
-# Of the time of engines and faults, a third or more is waiting: for a server that starts or was struck down, for a
-# writer that is stopped. Three files at a time keep two processors busy. The slowest tests are listed.
-THREE_FILES = [*PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]
+# Files that share a stack or a Spark run in one process (tests/together.py). The slowest tests are listed.
+FILES = [*PYTEST, "--dist", "loadfile", "--no-loadscope-reorder", "--durations=12"]
+TWO_FILES = [*FILES, "-n", "2"]
+# Of the time of contracts, engines and faults, a quarter or more is waiting: for a server that starts or was struck
+# down, for a writer that is stopped. Three files at a time keep two processors busy.
+THREE_FILES = [*FILES, "-n", "3"]
 SPARK_STAGE = "engines+faults"
 STAGES: dict[str, list[str]] = {
     "ruff": ["ruff", "check", "."],
@@ -24,7 +25,7 @@ STAGES: dict[str, list[str]] = {
     "mypy": ["mypy"],
     "docs": [sys.executable, "-m", "tools.docs", "--check"],
     "unit": [*TWO_FILES, "tests/unit", "src"],
-    "contract": [*TWO_FILES, "tests/contract"],
+    "contract": [*THREE_FILES, "tests/contract"],
     SPARK_STAGE: [*THREE_FILES, "tests/engines", "tests/faults"],
 }
 # `make quick`, in less than two minutes: no search for examples, no PostgreSQL, no JVM; the contracts that most changes
