@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,13 @@ from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import VectorError
 from frazil.spark.session import spark_session
-from frazil.vector import Builder, Indexes, SparkEngine
+from frazil.vector import Builder, Indexes, IndexRecord, SparkEngine
+from frazil.vector.codes import Codes
+from frazil.vector.segment import Rows, Segment, write_segment
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-TABLE = "lake.words"
+TABLE, DIMENSION = "lake.words", 48
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "embedding", ListType(3, FloatType(), element_required=False))
 )
@@ -52,7 +55,7 @@ def catalog(config: Settings) -> FrazilCatalog:
 
 
 def append(catalog: FrazilCatalog, start: int) -> None:
-    vectors = np.random.default_rng(start).standard_normal((700, 48)).astype(np.float32)
+    vectors = np.random.default_rng(start).standard_normal((700, DIMENSION)).astype(np.float32)
     rows = [{"id": start + number, "embedding": vector.tolist()} for number, vector in enumerate(vectors)]
     Lake(catalog=catalog).table(TABLE).append(rows)
 
@@ -77,6 +80,37 @@ def test_spark_and_one_process_write_the_same_bytes(catalog: FrazilCatalog, spar
     assert there.create("embedding", metric="cosine").segments == created.segments
     table.rollback(last)
     assert there.refresh("embedding").segments == refreshed.segments
+    assert files(catalog) == written
+
+
+def flip_signs(catalog: FrazilCatalog, record: IndexRecord) -> None:
+    """Codes that no vector has: they tell rows that keep their codes from rows that are encoded again."""
+    io = catalog.load_table(TABLE).io
+    for info in record.segments:
+        segment = Segment(io.new_input(info.path), dimension=DIMENSION)
+        lists = []
+        for block, refined in segment.read_all():
+            codes = Codes(~block.codes.signs, block.codes.factors)
+            lists.append(Rows(replace(block, codes=codes), refined))
+        io.delete(info.path)
+        write_segment(io.new_output(info.path), segment.files, lists, segment.shape, field_id=record.field_id)
+
+
+@pytest.mark.requirement("flow.vector-build")
+def test_rows_keep_their_codes_on_spark_after_a_compaction(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    here = Indexes(catalog, TABLE, Builder(segment_rows=700))
+    there = Indexes(catalog, TABLE, Builder(segment_rows=700, engine=SparkEngine(spark)))
+    table = Lake(catalog=catalog).table(TABLE)
+    created = here.create("embedding", metric="ip")
+    flip_signs(catalog, created)
+    table.maintain("compact", dry_run=False, rewrite_all=True)
+    append(catalog, 2800)  # rows that are encoded, next to those that keep their codes
+    before = files(catalog)
+    refreshed, written = here.refresh(created.name), files(catalog)
+    for path in written.keys() - before.keys():
+        Path(path).unlink()
+    catalog.replace_index(TABLE, created.name, created.to_json(), version=refreshed.version)
+    assert there.refresh(created.name).segments == refreshed.segments
     assert files(catalog) == written
 
 

@@ -139,17 +139,23 @@ class SparkEngine:
 
         from frazil.spark import as_report, collect_reports, spread
 
-        segments = replace(segments, moved=None)  # too much to send to each task
+        count = len(segments.groups)
+        if not count:
+            return
+        # Codes of moved rows are many bytes: a worker loads them once, not with each task.
+        moved = None if segments.moved is None else self._spark.sparkContext.broadcast(segments.moved)
+        alone = replace(segments, moved=None)
 
         def work(number: int) -> Iterator[pa.RecordBatch]:
-            yield as_report({"number": number, **asdict(segments.write(number))})
+            whole = alone if moved is None else replace(alone, moved=moved.value)
+            yield as_report({"number": number, **asdict(whole.write(number))})
 
-        count = len(segments.groups)
-        reports = (
-            self._run(segments.column, lambda: collect_reports(spread(self._spark, count, work, "report string")))
-            if count
-            else []
-        )
+        try:
+            job = spread(self._spark, count, work, "report string")
+            reports = self._run(segments.column, lambda: collect_reports(job))
+        finally:
+            if moved is not None:
+                moved.destroy()
         for text in reports:
             report: dict[str, Any] = json.loads(text)
             yield report.pop("number"), SegmentInfo(**report)

@@ -17,7 +17,7 @@ from frazil.vector.builder import MOST_DEAD, Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
-from frazil.vector.moved import MovedRows
+from frazil.vector.moved import MovedRows, bytes_of_row
 from frazil.vector.portable import find_copies, forget_copy, has_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SEED = 1
 
 WORTH = 4  # rows of files that are gone, for each new one, that are looked through for rows that only moved
+MOVED_BYTES = 512 * 1024 * 1024  # of the codes of such rows, at most: each process that writes segments holds them
 
 log = logging.getLogger("frazil.vector")
 
@@ -220,6 +221,9 @@ class Indexes:
         """Rows of files that are gone, if the new files may hold many of them: reading them takes time, too."""
         gone = {file.path: file.rows for segment in segments for file in segment.files if file.path not in live}
         if not gone or rows * WORTH < sum(gone.values()):
+            return None
+        if sum(gone.values()) * bytes_of_row(segments[0].shape.dimension) > MOVED_BYTES:
+            log.info("%s: %d rows of rewritten files are too many to be remembered", self.table, sum(gone.values()))
             return None
         moved = MovedRows.of(part for segment in segments for part in segment.rows_of(gone))
         if moved is not None:

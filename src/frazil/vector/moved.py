@@ -46,6 +46,15 @@ class MovedRows:
         return np.where(self.hashes[places] == hashes, places, -1)
 
 
+def bytes_of_row(dimension: int) -> int:
+    """How much memory a row takes: its hash, its list, its signs and its factors.
+
+    >>> bytes_of_row(384)
+    72
+    """
+    return 8 + 8 + dimension // 8 + 8
+
+
 def hash_rows(refined: Refined) -> Numbers:
     """64 bits of each row's bytes and scales."""
     scales = np.ascontiguousarray(refined.scales, "<f4").view(np.uint32).astype(np.uint64)
