@@ -101,6 +101,7 @@ LAYOUT = (
         {
             "files": "metadata files on disk and S3",
             "store": "SQL",
+            "storage": "short-lived credentials for the files of one table",
             "access": "what each route needs, and the gate that every request passes",
             "operations": "one function for each operation",
         },

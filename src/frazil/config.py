@@ -115,6 +115,14 @@ class Limits(_Section):
     report_bytes: int = Field(default=64 * KIB, gt=0)  # of a metrics report
 
 
+class StorageProfile(_Section):
+    """How clients of a warehouse get credentials for its object store."""
+
+    role_arn: str | None = None  # the role that the server assumes for each table; without it none are vended
+    sts_endpoint: str | None = None  # without it, the endpoint of the object store, else that of AWS
+    session_seconds: int = Field(default=3600, ge=900, le=43200)  # how long credentials last
+
+
 class ServerSettings(_Section):
     """What `frazil serve` starts."""
 
@@ -123,6 +131,7 @@ class ServerSettings(_Section):
     workers: int = Field(default=1, ge=1)
     database: SecretStr = SecretStr("sqlite:///.frazil/catalog/catalog.db")
     warehouses: dict[str, str] = Field(default_factory=lambda: {"default": ".frazil/warehouse"})
+    storage: dict[str, StorageProfile] = Field(default_factory=dict)  # by warehouse
     allow_locations: CommaList = ()
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
     allow_overlap: bool = False

@@ -37,10 +37,11 @@ from frazil.catalog.http import (
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
 from frazil.catalog.idempotency import answer_once
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
+from frazil.catalog.operations.credentials import finish_created
 from frazil.catalog.operations.scans import can_plan
 from frazil.catalog.operations.searches import can_search
 from frazil.catalog.problems import problem, problem_response
-from frazil.catalog.routes import OWN_ROUTES, ROUTES, SCANS, SEARCHES
+from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
 from frazil.errors import BadRequest, CatalogError, MethodNotAllowed, UnknownRoute
@@ -88,9 +89,14 @@ class Turns:
 
 def endpoints(*, searches: bool = True) -> list[str]:
     """What /v1/config tells clients that this server can do."""
-    hidden = {"getConfig"} if can_plan() else {"getConfig", *SCANS}
+    hidden = {"getConfig", *CREDENTIALS, *(() if can_plan() else SCANS)}
     own = [route.endpoint for route in OWN_ROUTES if searches and can_search() and route.operation in SEARCHES]
     return [*(route.endpoint for route in ROUTES if route.operation not in hidden), *own]
+
+
+def vending_endpoints() -> list[str]:
+    """What it adds for a warehouse that vends credentials."""
+    return [route.endpoint for route in ROUTES if route.operation in CREDENTIALS]
 
 
 class CatalogApp:
@@ -299,6 +305,8 @@ class CatalogApp:
     def _work(self, route: Route, request: Request) -> Response:
         """The operation, in a thread."""
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+        if route.vends:  # after the record of the idempotency key, which must not keep credentials
+            response = finish_created(self.ctx, request, response)
         return _packed(request, response)
 
 

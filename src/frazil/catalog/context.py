@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
 from frazil.catalog.origins import HostGuard
+from frazil.catalog.storage import Vendor
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
@@ -75,8 +76,10 @@ class Context:
     new_uuid: Callable[[], str] = new_uuid
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
+    vending_endpoints: tuple[str, ...] = ()  # further ones, of warehouses that vend credentials
     telemetry: Telemetry = field(default_factory=Telemetry)
     hosts: HostGuard = field(default_factory=HostGuard)
+    vendors: Mapping[str, Vendor] = field(default_factory=dict)  # by warehouse that can vend credentials
     budget: Budget = field(init=False)
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     _manifests: dict[str, ScanCache] = field(default_factory=dict)

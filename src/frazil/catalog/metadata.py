@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,6 +160,19 @@ def _snapshot_bytes(snapshots: list[Json], previous: Version | None) -> list[byt
             known = previous.snapshot_bytes
             return [known] if count == len(snapshots) else [known, b",", orjson.dumps(snapshots[count:])[1:-1]]
     return [orjson.dumps(snapshots)[1:-1]]
+
+
+def with_config(reply: bytes, config: Mapping[str, str], **more: object) -> bytes:
+    """A copy of a reply with this configuration, and further fields.
+
+    >>> with_config(b'{"metadata-location":"s","config":{},"metadata":{}}', {"a": "b"}, more=[1])
+    b'{"metadata-location":"s","config":{"a":"b"},"more":[1],"metadata":{}}'
+    """
+    # In a JSON string the quotes would be escaped, so this is the reply's own field; a staged reply has it at the end.
+    own = b',"config":{}'
+    at = reply.rindex(own) if reply.startswith(b'{"metadata":') else reply.index(own)
+    fields = orjson.dumps({"config": config, **{name.replace("_", "-"): value for name, value in more.items()}})[1:-1]
+    return reply[:at] + b"," + fields + reply[at + len(own) :]
 
 
 def staged_reply(metadata: Json) -> bytes:

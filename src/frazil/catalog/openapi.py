@@ -30,6 +30,7 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "registerTable": ("A table for an existing metadata file", "Register", 200, "TableResult"),
     "unregisterTable": ("Remove a table and keep its files", None, 200, "TableResult"),
     "renameTable": ("Rename a table", "Rename", 204, None),
+    "loadCredentials": ("Short-lived credentials for the files of a table", None, 200, "CredentialsResult"),
     "reportMetrics": ("Keep a metrics report", "Report", 204, None),
     "planTableScan": ("Plan a scan", "PlanScan", 200, "PlannedScan"),
     "fetchPlanningResult": ("The answer of a plan, once more", None, 200, "PlannedScan"),

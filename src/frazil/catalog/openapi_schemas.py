@@ -295,7 +295,12 @@ SCHEMAS: dict[str, Schema] = {
     "NamespaceResult": record({"namespace": ref("Namespace")}, {"properties": TEXT_MAP}),
     "PropertiesResult": record({"updated": many(TEXT), "removed": many(TEXT)}, {"missing": many(TEXT)}),
     "Identifiers": record({"identifiers": many(ref("Identifier"))}, {"next-page-token": _PAGE_TOKEN}),
-    "TableResult": record({"metadata": ANY_OBJECT}, {"metadata-location": TEXT, "config": TEXT_MAP}),
+    "TableResult": record(
+        {"metadata": ANY_OBJECT},
+        {"metadata-location": TEXT, "config": TEXT_MAP, "storage-credentials": many(ref("StorageCredential"))},
+    ),
+    "StorageCredential": record({"prefix": TEXT, "config": TEXT_MAP}),
+    "CredentialsResult": record({"storage-credentials": many(ref("StorageCredential"))}),
     "ViewResult": record({"metadata-location": TEXT, "metadata": ANY_OBJECT}, {"config": TEXT_MAP}),
     "Functions": record({"identifiers": many(many(TEXT))}, {"next-page-token": _PAGE_TOKEN}),
     "FunctionResult": record({"metadata": ANY_OBJECT}, {"metadata-location": TEXT}),

@@ -47,6 +47,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.OriginRefused: (403, "ForbiddenException"),
     errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
     errors.NotSupported: (406, "UnsupportedOperationException"),
+    errors.NotVendable: (406, "UnsupportedOperationException"),
     errors.CommitConflict: (409, "CommitFailedException"),
     errors.CommitUnknown: (500, "CommitStateUnknownException"),
     errors.Unavailable: (503, "ServiceUnavailableException"),

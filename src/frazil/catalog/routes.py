@@ -13,6 +13,7 @@ from frazil.catalog.openapi import document_bytes
 from frazil.catalog.operations import (
     commits,
     config,
+    credentials,
     functions,
     health,
     indexes,
@@ -64,7 +65,14 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", f"{_NS}/tables", "listTables", tables.list_tables, on_namespace(P.DISCOVER)),
     Route(
-        "POST", f"{_NS}/tables", "createTable", tables.create_table, needs.CREATE_RELATION, writes=True, commits=True
+        "POST",
+        f"{_NS}/tables",
+        "createTable",
+        tables.create_table,
+        needs.CREATE_RELATION,
+        writes=True,
+        commits=True,
+        vends=True,
     ),
     Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, on_relation(P.READ), quick=True),
     Route(
@@ -79,6 +87,13 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, needs.DROP_TABLE, writes=True),
     Route("HEAD", f"{_NS}/tables/{{table}}", "tableExists", tables.table_exists, on_relation(P.DISCOVER), quick=True),
+    Route(
+        "GET",
+        f"{_NS}/tables/{{table}}/credentials",
+        "loadCredentials",
+        credentials.load_credentials,
+        on_relation(P.READ),
+    ),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics, on_relation(P.READ)),
     Route(
         "POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, on_relation(P.READ), stops=True
@@ -106,7 +121,16 @@ ROUTES: tuple[Route, ...] = (
         on_relation(P.READ),
         stops=True,
     ),
-    Route("POST", f"{_NS}/register", "registerTable", tables.register_table, needs.REGISTER, writes=True, commits=True),
+    Route(
+        "POST",
+        f"{_NS}/register",
+        "registerTable",
+        tables.register_table,
+        needs.REGISTER,
+        writes=True,
+        commits=True,
+        vends=True,
+    ),
     Route(
         "POST",
         f"{_NS}/tables/{{table}}/unregister",
@@ -151,6 +175,7 @@ ROUTES: tuple[Route, ...] = (
 )
 # need a library that the catalog does not
 SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")
+CREDENTIALS = ("loadCredentials",)  # advertised where the warehouse vends them
 SEARCHES = ("searchTable",)  # not of the specification, and advertised
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (

@@ -30,6 +30,7 @@ class Route:
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
     stops: bool = False  # ends early when the client has left; for long work without effects
+    vends: bool = False  # answers with a table, and with credentials for it if the client asks
     # raises at once when the operation is bound to fail; takes no time
     refuse: Callable[[Context, Request], None] | None = None
 

@@ -17,19 +17,21 @@ from pathlib import Path
 
 import uvicorn
 
-from frazil.catalog.app import CatalogApp, endpoints
+from frazil.catalog.app import CatalogApp, endpoints, vending_endpoints
 from frazil.catalog.cache import VersionCache
-from frazil.catalog.context import Context
+from frazil.catalog.context import Context, now_ms
 from frazil.catalog.logs import log, log_to_stderr
 from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
+from frazil.catalog.storage import Vendor, open_role, partition_of
 from frazil.catalog.store import open_database
 from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry, build_info, process_counts
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
-from frazil.config import Limits
+from frazil.config import Limits, StorageProfile
+from frazil.errors import ConfigError
 from frazil.properties import PropertyRule
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
@@ -53,6 +55,7 @@ class ServerOptions:
     log_level: str = "info"
     allow_properties: Sequence[str] = ()  # patterns
     metrics_folder: str | None = None  # where several workers put their counts together
+    storage: Mapping[str, StorageProfile] = field(default_factory=dict)  # by warehouse
     allow_overlap: bool = False  # tables and warehouses may lie in each other
 
 
@@ -62,6 +65,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     """
     warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
     warehouses.check_writable()
+    vendors = open_vendors(warehouses, options.storage)
     database = open_database(options.database)
     try:
         if isinstance(database, SqliteDatabase) and database.is_new:
@@ -84,9 +88,30 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         files,
         limits=options.limits,
         endpoints=tuple(endpoints(searches=options.limits.searches > 0)),
+        vending_endpoints=tuple(vending_endpoints()),
+        vendors=vendors,
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
     )
+
+
+def open_vendors(warehouses: Warehouses, profiles: Mapping[str, StorageProfile]) -> dict[str, Vendor]:
+    """What vends credentials, by warehouse; only where its storage profile names a role."""
+    vendors = {}
+    for name, profile in profiles.items():
+        warehouse = next((warehouse for warehouse in warehouses if warehouse.name == name), None)
+        if profile.role_arn is None:
+            continue
+        if warehouse is None or warehouse.place.scheme != "s3":
+            what = "is not in S3" if warehouse else "does not exist"
+            raise ConfigError(
+                f"server.storage.{name} has a role, but warehouse '{name}' {what}",
+                hint=f"this server has: {', '.join(warehouse.name for warehouse in warehouses)}",
+                option=f"server.storage.{name}",
+                name=name,
+            )
+        vendors[name] = Vendor(open_role(profile), clock=now_ms, partition=partition_of(profile.role_arn))
+    return vendors
 
 
 def build_app(options: ServerOptions, bound: str = "127.0.0.1") -> CatalogApp:

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from types import FrameType
 
 from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here
-from frazil.config import Limits
+from frazil.config import Limits, StorageProfile
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
@@ -43,7 +43,8 @@ def serve(
 
 class _Supervisor:
     def __init__(self, options: ServerOptions, listener: socket.socket, count: int) -> None:
-        self._options = json.dumps({**asdict(options), "limits": options.limits.model_dump()})
+        storage = {name: profile.model_dump() for name, profile in options.storage.items()}
+        self._options = json.dumps({**asdict(options), "limits": options.limits.model_dump(), "storage": storage})
         self._end_seconds = options.limits.shutdown_seconds + 2 * END_SECONDS
         self._listener = listener
         self._lifeline, self._kept_open = os.pipe()
@@ -84,7 +85,8 @@ class _Supervisor:
 
 def _work(listener_fd: int, lifeline: int) -> None:
     document = json.loads(sys.stdin.read())
-    options = ServerOptions(**{**document, "limits": Limits(**document["limits"])})
+    storage = {name: StorageProfile(**profile) for name, profile in document["storage"].items()}
+    options = ServerOptions(**{**document, "limits": Limits(**document["limits"]), "storage": storage})
     threading.Thread(target=_watch, args=(lifeline,), daemon=True, name="frazil-lifeline").start()
     serve_here(options, socket.socket(fileno=listener_fd))
 

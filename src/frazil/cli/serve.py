@@ -90,6 +90,7 @@ def serve(
         allowed_hosts=tuple(allowed_hosts) or settings.allowed_hosts,
         host=settings.host,
         limits=settings.limits,
+        storage=settings.storage,
         log_level=log_level,
         allow_overlap=settings.allow_overlap,
     )

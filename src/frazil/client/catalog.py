@@ -45,6 +45,7 @@ from frazil.pyiceberg_compat import parse_metadata, raise_for_answer, retried
 logger = logging.getLogger("frazil.client")
 
 CACHED_TABLES = 256
+DELEGATION = "X-Iceberg-Access-Delegation"
 UNKNOWN_ROUTE = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have
 LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
 COMMIT_TRANSACTION = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
@@ -297,6 +298,10 @@ class FrazilCatalog(IndexRecords, Searches):
     # --- the session -------------------------------------------------------------------------------------------------
 
     def prepare_session(self, session: Session) -> None:
+        if "s3.access-key-id" in self.properties and f"header.{DELEGATION}" not in self.properties:
+            # PyIceberg asks for credentials by default, and they would replace the keys of this client: a sink or a
+            # rewrite may run for longer than they last.
+            session.headers.pop(DELEGATION, None)
         session.hooks["response"].append(self._note_promise)
         transport = Transport(keys=self._server_answers_keys)
         # a signing adapter that PyIceberg mounted on the catalog's own URL stays in front

@@ -62,6 +62,7 @@
     │   ├── OriginRefused            a web page of another site sent the request
     │   ├── UnsupportedBody          the encoding of the body is not supported
     │   ├── NotSupported             a part of the specification that this server does not implement
+    │   │   └── NotVendable          no credentials can be given for this table alone; says why
     │   ├── CommitConflict           nothing was committed; refresh and retry
     │   ├── CommitUnknown            the commit may have happened; check before you retry
     │   └── Unavailable              the database or object store is unreachable or denies access; nothing was changed
@@ -117,6 +118,7 @@ from frazil.errors.catalog import (
     NoSuchWarehouse,
     NotFound,
     NotSupported,
+    NotVendable,
     OriginRefused,
     PropertyRefused,
     RequestTooSlow,
@@ -218,6 +220,7 @@ __all__ = [
     "NoSuchWarehouse",
     "NotFound",
     "NotSupported",
+    "NotVendable",
     "OriginRefused",
     "OtherProject",
     "PartitionSpecError",

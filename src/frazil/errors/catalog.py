@@ -237,6 +237,14 @@ class NotSupported(CatalogError):
     """A part of the specification that this server does not implement, or not without an extra."""
 
 
+class NotVendable(NotSupported):
+    """No credentials can be given for this table alone."""
+
+    def __init__(self, location: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"Cannot vend credentials for {location}: {reason}", hint=hint, path=location, reason=reason)
+        self.location = location
+
+
 class CommitConflict(CatalogError):
     """Nothing was committed: refresh and retry."""
 

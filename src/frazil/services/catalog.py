@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import frazil
 from frazil.processes import Launch
 from frazil.services import ports
+from frazil.services.object_store import ROLE_ARN, SESSION_SECONDS
 from frazil.services.postgres import USER
 from frazil.services.service import Report, Service, silent
 
@@ -48,7 +49,7 @@ class Catalog(Service):
         argv += [part for pattern in server.allow_properties for part in ("--allow-property", pattern)]
         argv += ["--allow-overlap"] * server.allow_overlap
         argv += [part for name in server.allowed_hosts for part in ("--allowed-host", name)]
-        env = {**self.s3_place(), "PYTHONUNBUFFERED": "1"}
+        env = {**self.s3_place(), **self._role(), "PYTHONUNBUFFERED": "1"}
         # A command line can be read by every user of the machine, an environment cannot: so the database's password
         # goes there too.
         secrets = {**self.s3_keys(), "FRAZIL_SERVER__DATABASE": self.database}
@@ -111,6 +112,14 @@ class Catalog(Service):
             if self.settings.source_of(f"server.warehouses.{name}") != "default"
         }
         return {"default": f"s3://{self.settings.stack.bucket}/", **chosen}
+
+    def _role(self) -> dict[str, str]:
+        """The environment that has it vend credentials for the stack's bucket, if the user has not set how."""
+        own_bucket = self.warehouses["default"] == f"s3://{self.settings.stack.bucket}/"
+        if not own_bucket or "default" in self.settings.server.storage:
+            return {}
+        prefix = "FRAZIL_SERVER__STORAGE__DEFAULT__"
+        return {f"{prefix}ROLE_ARN": ROLE_ARN, f"{prefix}SESSION_SECONDS": str(SESSION_SECONDS)}
 
     def s3_place(self) -> dict[str, str]:
         """The environment that leads to the stack's object store."""

@@ -1,7 +1,8 @@
-"""The object store: SeaweedFS, a real S3 server from a wheel, with one bucket and one pair of keys."""
+"""The object store: SeaweedFS, a real S3 server from a wheel, with one bucket, one pair of keys and one role."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import importlib.metadata
@@ -20,6 +21,17 @@ from frazil.services.service import Report, Service
 _SOCKET_LENGTH = 100  # the system's limit for the path of a socket is 107 or 103
 _PROBE = ".frazil-ready"  # an object in the bucket
 _PORT_TAKEN = "Port allocation failed"  # SeaweedFS' own words
+USER = "frazil"
+ROLE = "frazil-vending"
+ROLE_ARN = f"arn:aws:iam::role/{ROLE}"
+# Only the owner of the keys may assume the role. With "*" here, vended credentials could assume it again, without the
+# session policy that narrows them.
+_TRUSTED = f"arn:aws:iam::000000000000:user/{USER}"
+_OBJECT_ACTIONS = (
+    *("s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
+    *("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"),
+)
+SESSION_SECONDS = 12 * 3600  # the longest that STS allows
 _GRPC_OFFSET = 10_000  # SeaweedFS finds its gRPC ports there when it is not told otherwise
 
 
@@ -41,13 +53,14 @@ class ObjectStore(Service):
             return "from PATH"
 
     def launch(self) -> Launch:
-        keys = self.folder / "s3.json"
+        keys, roles = self.folder / "s3.json", self.folder / "iam.json"
         flags = {
             "dir": self.data,
             "ip": ports.HOST,
             "ip.bind": ports.HOST,
             "s3.port": self.port,
             "s3.config": keys,
+            "s3.iam.config": roles,
             # By default these lie in /tmp under the port's number, and one that another user left there ends the start.
             "s3.localSocket": self._socket("s3"),
             "filer.localSocket": self._socket("filer"),
@@ -62,7 +75,8 @@ class ObjectStore(Service):
             **{name: self.extra_port(name) for name in self.extra_ports},
         }
         argv = [str(find_weed()), "-logtostderr", "mini", *(f"-{name}={value}" for name, value in flags.items())]
-        return Launch(argv, files={keys: self._identities()}, secrets=self._signing_keys(), cwd=self.folder)
+        files = {keys: self._identities(), roles: self._roles()}
+        return Launch(argv, files=files, secrets=self._signing_keys(), cwd=self.folder)
 
     def choose_port(self, name: str, *, avoid: list[int]) -> int:
         # SeaweedFS' own worker looks for the admin server at port + 10000, whatever admin.port.grpc says.
@@ -129,15 +143,42 @@ class ObjectStore(Service):
         """With these, the volume server refuses writes and deletes, and the filer changes of users, that its own parts
         have not signed.
         """
+        return {name: self._derived(name).hex() for name in ("WEED_JWT_SIGNING_KEY", "WEED_JWT_FILER_SIGNING_KEY")}
+
+    def _derived(self, name: str) -> bytes:
+        """A key of its own for each purpose, the same at each start."""
         secret = self.settings.stack.secret_access_key.get_secret_value()
-        names = ("WEED_JWT_SIGNING_KEY", "WEED_JWT_FILER_SIGNING_KEY")
-        return {name: hashlib.sha256(f"{name} {secret}".encode()).hexdigest() for name in names}
+        return hashlib.sha256(f"{name} {secret}".encode()).digest()
 
     def _identities(self) -> str:
         stack = self.settings.stack
         keys = {"accessKey": stack.access_key_id, "secretKey": stack.secret_access_key.get_secret_value()}
-        identity = {"name": "frazil", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        identity = {"name": USER, "credentials": [keys], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
         return json.dumps({"identities": [identity]}, indent=2)
+
+    def _roles(self) -> str:
+        """The role whose sessions the catalog vends, at most the objects of the bucket; and the key that signs them."""
+        bucket = f"arn:aws:s3:::{self.settings.stack.bucket}"
+        allowed = [
+            {"Effect": "Allow", "Action": _OBJECT_ACTIONS, "Resource": [f"{bucket}/*"]},
+            {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": [bucket]},
+        ]
+        trusted = {"Effect": "Allow", "Principal": {"AWS": _TRUSTED}, "Action": ["sts:AssumeRole"]}
+        role = {
+            "roleName": ROLE,
+            "roleArn": ROLE_ARN,
+            "attachedPolicies": [ROLE],
+            "trustPolicy": {"Version": "2012-10-17", "Statement": [trusted]},
+        }
+        sts = {
+            "tokenDuration": "1h",
+            "maxSessionLength": f"{SESSION_SECONDS}s",
+            "issuer": USER,
+            "signingKey": base64.b64encode(self._derived("STS")).decode(),
+        }
+        policies = [{"name": ROLE, "document": {"Version": "2012-10-17", "Statement": allowed}}]
+        memory = {"defaultEffect": "Deny", "storeType": "memory"}
+        return json.dumps({"sts": sts, "policy": memory, "policies": policies, "roles": [role]}, indent=2)
 
 
 def find_weed() -> Path:

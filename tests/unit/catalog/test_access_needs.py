@@ -32,6 +32,7 @@ EXPECTED = {
     "updateTable": ["write table w: a.b.t"],
     "dropTable": ["drop table w: a.b.t"],
     "tableExists": ["discover table w: a.b.t"],
+    "loadCredentials": ["read table w: a.b.t"],
     "reportMetrics": ["read table w: a.b.t"],
     "planTableScan": ["read table w: a.b.t"],
     "fetchPlanningResult": ["read table w: a.b.t"],

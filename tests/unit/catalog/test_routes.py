@@ -14,8 +14,8 @@ from frazil.errors import BadRequest, MethodNotAllowed, UnknownRoute
 from tests.kit.raising import raises
 
 OFFICIAL = (Path(__file__).parent / "official_operations.txt").read_text().splitlines()
-# Signing, credentials and tokens come with access control.
-LATER = {"signRequest", "loadCredentials", "getToken"}
+# Signing and tokens come with access control.
+LATER = {"signRequest", "getToken"}
 
 
 def test_every_operation_of_the_specification_is_served_but_those_that_come_later() -> None:

@@ -18,7 +18,7 @@ def get_config(ctx: Context, request: Request) -> Response:
         {
             "defaults": _defaults(warehouse),
             "overrides": {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED},
-            "endpoints": list(ctx.endpoints),
+            "endpoints": [*ctx.endpoints, *(ctx.vending_endpoints if warehouse.name in ctx.vendors else ())],
             "idempotency-key-lifetime": LIFETIME,
         }
     )

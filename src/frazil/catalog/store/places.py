@@ -126,6 +126,18 @@ def list_all(sql: Sql) -> list[Occupant]:
     ]
 
 
+def list_own(sql: Sql, *, warehouse: str, name: Name) -> list[str]:
+    """Every place of one table or view, also those that it has left."""
+    statement = "SELECT place FROM places WHERE warehouse = ? AND namespace = ? AND name = ?"
+    return [row[0] for row in sql.rows(statement, *_own(warehouse, name))]
+
+
+def list_others(sql: Sql, within: str, *, warehouse: str, name: Name) -> list[str]:
+    """The places below this one that belong to other tables and views."""
+    statement = f"SELECT place FROM places WHERE place >= ? AND place < ? AND {_NOT_OWN}"  # noqa: S608  # a constant
+    return [row[0] for row in sql.rows(statement, within, _end(within), *_own(warehouse, name))]
+
+
 # --- databases from before places were stored ------------------------------------------------------------------------
 
 
