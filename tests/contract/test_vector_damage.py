@@ -109,13 +109,22 @@ def turn_bits_of_blocks(record: IndexRecord) -> None:
     segment = Segment(PyArrowFileIO().new_input(record.segments[0].path), dimension=8)
     path = path_of(record.segments[0].path)
     content = bytearray(path.read_bytes())
-    for number in np.flatnonzero(segment.lists.counts).tolist():
-        start, _ = segment.code_range(number)
+    for start in segment.code_ranges(np.flatnonzero(segment.lists.counts))[0]:
         content[start] ^= 0xFF
     path.write_bytes(content)
 
 
-DAMAGES = (remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks)
+def turn_bits_of_bytes(record: IndexRecord) -> None:
+    """The codes are whole; the bytes of every vector are damaged."""
+    segment = Segment(PyArrowFileIO().new_input(record.segments[0].path), dimension=8)
+    path = path_of(record.segments[0].path)
+    content = bytearray(path.read_bytes())
+    for start in segment.byte_ranges(np.arange(segment.lists.starts[-1]))[0]:
+        content[start] ^= 0x01
+    path.write_bytes(content)
+
+
+DAMAGES = (remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks, turn_bits_of_bytes)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from frazil.client import FrazilCatalog
+from frazil.scan.planning import FileTask
+from frazil.scan.reading import FileReader
+from frazil.scan.reading.openfile import OpenFile
+from frazil.vector import rows
 from frazil.vector.pinned import _pinned
-from tests.contract.test_vector_nearest import Vectors, queries, truth
+from tests.contract.test_vector_nearest import DIMENSION, Vectors, distance, queries, truth
 
 
 @pytest.fixture
@@ -54,6 +59,36 @@ def test_a_scan_keeps_its_snapshot_and_its_filter_through_many_searches(vectors:
     for query in queries(2):
         fresh = vectors.table.scan("kind = 'red'", columns=["id"]).nearest("embedding", query, k=400).to_arrow()
         assert {*fresh["id"].to_pylist()} == {*truth(vectors.rows, query, 400, "cosine", "red")}
+
+
+@pytest.mark.parametrize(("held", "most"), [(1 << 20, 1 << 20), (3_000, 1 << 20), (1 << 20, 0)])
+def test_rows_of_answers_are_right_whether_row_groups_are_kept_or_not(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch, held: int, most: int
+) -> None:
+    monkeypatch.setattr(rows, "HELD_BYTES", held)
+    monkeypatch.setattr(rows, "MOST_BYTES", most)
+    with vectors.catalog.load_table(vectors.name).transaction() as changes:
+        changes.set_properties({"write.parquet.row-group-limit": "64"})
+    vectors.append(300)
+    vectors.delete_by_value()
+    vectors.table.indexes.create("embedding", lists=10)
+    scan, opened, opens = vectors.table.scan(columns=["kind", "id"]), [], FileReader.opened
+
+    def count(reader: FileReader, task: FileTask) -> AbstractContextManager[OpenFile]:
+        opened.append(task.path)
+        return opens(reader, task)
+
+    monkeypatch.setattr(FileReader, "opened", count)
+    for turn in range(3):
+        opened.clear()
+        for query in (*queries(4), queries(3)):
+            answer = scan.nearest("embedding", query, k=20).to_arrow().to_pydict()
+            for at, each in enumerate(query.reshape(-1, DIMENSION)):
+                own = slice(20 * at, 20 * (at + 1))
+                assert answer["kind"][own] == [vectors.rows[key][0] for key in answer["id"][own]]
+                expected = [distance(vectors.rows[key][1], each, "cosine") for key in answer["id"][own]]
+                assert answer["_distance"][own] == pytest.approx(expected, abs=0.02)
+        assert (not opened) == (turn > 0 and (held, most) == (1 << 20, 1 << 20))
 
 
 def test_nothing_is_kept_of_a_scan_that_is_gone(vectors: Vectors) -> None:

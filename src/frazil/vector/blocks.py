@@ -1,7 +1,8 @@
-"""The blocks of segments that searches have read: fetched in few ranges, checked once, kept in memory up to a limit.
+"""What searches have read of segments: fetched in few ranges, checked once, kept in memory up to a limit.
 
-What is kept of a segment lies in arrays of all its rows, list after list, of which only the parts that were read take
-memory. So a search gathers the rows of any lists at once, however many lists they are.
+The codes that are kept of a segment lie in arrays of all its rows, list after list, of which only the parts that were
+read take memory. So a search gathers the rows of any lists at once, however many lists they are. Of the bytes, of which
+a search needs few, each vector is kept by itself.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from frazil.vector.codes import Words, as_words
+from frazil.vector.codes import Refined, Words, as_words
 from frazil.vector.metric import Mask, Numbers
 from frazil.vector.segment import Segment
 
-GAP = 32 * 1024  # bytes between two blocks that are cheaper to read than to ask for twice
+NEAR, GAP = 2 * 1024, 32 * 1024  # bytes between two ranges that are always read, and at most
+FEW = 28  # ranges of a segment: where there are more, those that are nearest to each other become one
 AT_ONCE = 16  # ranges that are asked for at the same time
 KEPT_BYTES = 512 * 1024 * 1024
+OBJECT = 128  # bytes that Python takes for each vector that is kept
 
 ReadRange = Callable[[str, int, int], bytes]  # of a file: from, to
 
@@ -35,48 +39,66 @@ class Fetched:
 
 
 class HeldCodes:
-    """The first blocks of a segment, as far as they were read."""
+    """The codes of a segment, as far as they were read."""
 
     def __init__(self, segment: Segment) -> None:
         rows = int(segment.lists.starts[-1])
-        self.present: Mask = np.zeros(len(segment.lists.counts), np.bool_)
+        self.present: Mask = segment.lists.counts == 0
         self.words = Words.empty(rows, segment.shape.dimension)
-        self.files, self.positions = np.empty(rows, np.uint32), np.empty(rows, np.uint32)
+        self.files, self.positions, self.sums = (np.empty(rows, np.uint32) for _ in range(3))
         self.size = 0
 
     def put(self, segment: Segment, number: int, data: bytes) -> None:
         block = segment.code_block(number, data)
         rows = slice(*segment.lists.starts[number : number + 2])
         self.words.put(rows, as_words(block.codes))
-        self.files[rows], self.positions[rows] = block.files, block.positions
+        self.files[rows], self.positions[rows], self.sums[rows] = block.files, block.positions, block.sums
         self.present[number] = True
         self.size += len(data)
 
 
 class HeldBytes:
-    """The second blocks of a segment, as far as they were read."""
+    """The bytes of vectors of a segment, as far as they were read."""
 
     def __init__(self, segment: Segment) -> None:
-        rows = int(segment.lists.starts[-1])
-        self.present: Mask = np.zeros(len(segment.lists.counts), np.bool_)
-        self.values = np.empty((rows, segment.shape.dimension), np.uint8)
-        self.scales = np.empty((rows, 3), np.float32)
-        self.size = 0
+        self._shape, self._rows = segment.shape, dict[int, bytes]()
 
-    def put(self, segment: Segment, number: int, data: bytes) -> None:
-        block = segment.byte_block(number, data)
-        rows = slice(*segment.lists.starts[number : number + 2])
-        self.values[rows], self.scales[rows] = block.values, block.scales
-        self.present[number] = True
-        self.size += len(data)
+    @property
+    def size(self) -> int:
+        return len(self._rows) * (self._shape.bytes_row + OBJECT)
+
+    def missing(self, rows: Numbers) -> Numbers:
+        return np.array([row for row in rows.tolist() if row not in self._rows], np.int64)
+
+    def put(self, row: int, data: bytes) -> None:
+        self._rows[row] = data
+
+    def take(self, rows: Numbers) -> Refined:
+        return self._shape.unpack_bytes(b"".join([self._rows[row] for row in rows.tolist()]))
+
+
+class ByteRows(NamedTuple):
+    """Vectors whose bytes are asked for: where they are in a segment, in order, and their checksums."""
+
+    segment: Segment
+    rows: Numbers
+    sums: Numbers
+
+
+class _Wanted(NamedTuple):
+    """Ranges of a segment, in order, each with the number of the list or of the vector that it is for."""
+
+    segment: Segment
+    numbers: Numbers
+    starts: Numbers
+    ends: Numbers
 
 
 Held = HeldCodes | HeldBytes
-AnyHeld = TypeVar("AnyHeld", HeldCodes, HeldBytes)
 
 
 class Blocks:
-    """Reads the blocks of segments; any number of threads at a time.
+    """Reads codes and bytes of segments; any number of threads at a time.
 
     Over the limit, all of the segment that was not used for longest is given up: searches that still use it keep it.
     """
@@ -86,17 +108,43 @@ class Blocks:
         self._held: OrderedDict[tuple[str, type[Held]], Held] = OrderedDict()
         self._lock = Lock()
 
-    def codes(self, segment: Segment, lists: Numbers, fetched: Fetched) -> HeldCodes:
-        """What is held of a segment, with the first blocks of some lists."""
-        held = self._get(HeldCodes, segment)
-        assert isinstance(held, HeldCodes)
-        return self._read(held, segment, lists, segment.code_range, fetched)
+    def read_ahead(self, segments: Sequence[Segment], lists: Numbers, fetched: Fetched) -> None:
+        """Reads the codes of some lists at once, if they are not too many to be kept."""
+        rows = sum(int(segment.lists.counts[lists].sum()) * segment.shape.code_row for segment in segments)
+        if rows <= self._max // 2:
+            self.codes(segments, lists, fetched)
 
-    def refined(self, segment: Segment, lists: Numbers, fetched: Fetched) -> HeldBytes:
-        """What is held of a segment, with the second blocks of some lists."""
-        held = self._get(HeldBytes, segment)
-        assert isinstance(held, HeldBytes)
-        return self._read(held, segment, lists, segment.bytes_range, fetched)
+    def codes(self, segments: Sequence[Segment], lists: Numbers, fetched: Fetched) -> list[HeldCodes]:
+        """What is held of each segment, with the codes of some lists, which are in order."""
+        every, wanted = [], []
+        for segment in segments:
+            held = self._get(HeldCodes, segment)
+            assert isinstance(held, HeldCodes)
+            every.append(held)
+            missing = lists[~held.present[lists]]
+            if len(missing):
+                wanted.append((held, _Wanted(segment, missing, *segment.code_ranges(missing))))
+        for at, number, data in self._fetch([ranges for _, ranges in wanted], fetched):
+            held, ranges = wanted[at]
+            held.put(ranges.segment, number, data)
+        return every
+
+    def refined(self, asked: Sequence[ByteRows], fetched: Fetched) -> list[Refined]:
+        """The bytes of some vectors of each segment."""
+        every, wanted = [], []
+        for segment, rows, sums in asked:
+            held = self._get(HeldBytes, segment)
+            assert isinstance(held, HeldBytes)
+            every.append(held)
+            missing = held.missing(rows)
+            if len(missing):
+                expected = dict(zip(rows.tolist(), sums.tolist(), strict=True))
+                wanted.append((held, expected, _Wanted(segment, missing, *segment.byte_ranges(missing))))
+        for at, row, data in self._fetch([ranges for _, _, ranges in wanted], fetched):
+            held, expected, ranges = wanted[at]
+            ranges.segment.check_bytes(row, data, expected[row])
+            held.put(row, data)
+        return [held.take(rows) for held, (_, rows, _) in zip(every, asked, strict=True)]
 
     def _get(self, kind: type[Held], segment: Segment) -> Held:
         key = (segment.location, kind)
@@ -106,61 +154,45 @@ class Blocks:
             self._held.move_to_end(key)
             return self._held[key]
 
-    def _read(
-        self,
-        held: AnyHeld,
-        segment: Segment,
-        lists: Numbers,
-        span: Callable[[int], tuple[int, int]],
-        fetched: Fetched,
-    ) -> AnyHeld:
-        missing = lists[~held.present[lists]]
-        if not len(missing):
-            return held
-        for number, data in self._fetch(segment.location, {int(n): span(int(n)) for n in missing}, fetched):
-            held.put(segment, number, data)
+    def _fetch(self, wanted: Sequence[_Wanted], fetched: Fetched) -> Iterator[tuple[int, int, bytes]]:
+        """Reads ranges of several segments at the same time: gives the place in `wanted`, the number, the bytes."""
+        if not wanted:
+            return
+        joined = [(at, *span) for at, ranges in enumerate(wanted) for span in join_ranges(ranges.starts, ranges.ends)]
+        spans = [
+            (wanted[at].segment.location, int(wanted[at].starts[first]), int(wanted[at].ends[last - 1]))
+            for at, first, last in joined
+        ]
+        fetched.ranges += len(spans)
+        fetched.size += sum(end - start for _, start, end in spans)
+        if len(spans) == 1:
+            results = [self._read_range(*spans[0])]
+        else:
+            with ThreadPoolExecutor(min(AT_ONCE, len(spans))) as pool:
+                results = list(pool.map(lambda span: self._read_range(*span), spans))
+        # A file that ends too early gives ranges whose checksums are wrong.
+        for (at, first, last), (_, begin, _), data in zip(joined, spans, results, strict=True):
+            ranges = wanted[at]
+            for number, start, end in zip(
+                *(column[first:last].tolist() for column in (ranges.numbers, ranges.starts, ranges.ends)), strict=True
+            ):
+                yield at, number, data[start - begin : end - begin]
+        self._make_room()
+
+    def _make_room(self) -> None:
         with self._lock:
             while sum(kept.size for kept in self._held.values()) > self._max:
                 self._held.popitem(last=False)
-        return held
-
-    def _fetch(self, location: str, spans: dict[int, tuple[int, int]], fetched: Fetched) -> Iterator[tuple[int, bytes]]:
-        groups = _join_ranges(spans)
-        fetched.ranges += len(groups)
-        fetched.size += sum(end - start for start, end, _ in groups)
-
-        def read(group: tuple[int, int, list[int]]) -> bytes:
-            # A file that ends too early gives blocks whose checksums are wrong.
-            return self._read_range(location, group[0], group[1])
-
-        if len(groups) < 2:
-            results: Iterator[bytes] = map(read, groups)
-            yield from _cut(groups, results, spans)
-            return
-        with ThreadPoolExecutor(min(AT_ONCE, len(groups))) as pool:
-            yield from _cut(groups, pool.map(read, groups), spans)
 
 
-def _join_ranges(spans: dict[int, tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
-    """Ranges that lie near each other as one, each with the lists that lie in it.
+def join_ranges(starts: Numbers, ends: Numbers) -> list[tuple[int, int]]:
+    """Which of some ranges, which are in order, are read as one: from the first to before the last. Those that lie next
+    to each other are; where there are many, so are those with the smallest gaps.
 
-    >>> _join_ranges({1: (0, 10), 2: (10, 30), 9: (900_000, 900_010)})
-    [(0, 30, [1, 2]), (900000, 900010, [9])]
+    >>> join_ranges(np.array([0, 10, 900_000]), np.array([10, 30, 900_010]))
+    [(0, 2), (2, 3)]
     """
-    groups: list[tuple[int, int, list[int]]] = []
-    for number, (start, end) in sorted(spans.items(), key=lambda entry: entry[1]):
-        if groups and start - groups[-1][1] <= GAP:
-            first, _, numbers = groups[-1]
-            groups[-1] = (first, end, [*numbers, number])
-        else:
-            groups.append((start, end, [number]))
-    return groups
-
-
-def _cut(
-    groups: Sequence[tuple[int, int, list[int]]], results: Iterator[bytes], spans: dict[int, tuple[int, int]]
-) -> Iterator[tuple[int, bytes]]:
-    for (first, _, numbers), data in zip(groups, results, strict=True):
-        for number in numbers:
-            start, end = spans[number]
-            yield number, data[start - first : end - first]
+    gaps = starts[1:] - ends[:-1]
+    near = NEAR if len(gaps) < FEW else min(max(NEAR, int(np.partition(gaps, -FEW)[-FEW])), GAP)
+    cuts = [0, *(np.flatnonzero(gaps > near) + 1).tolist(), len(starts)]
+    return list(pairwise(cuts))

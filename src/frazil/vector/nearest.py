@@ -28,6 +28,7 @@ from frazil.vector.live import LiveRows
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers
 from frazil.vector.pinned import pinned
 from frazil.vector.report import NearestReport
+from frazil.vector.rows import AnswerRows
 from frazil.vector.search import Index, SearchReport
 
 if TYPE_CHECKING:
@@ -184,31 +185,36 @@ class Search:
 
     def _fetch(self, tasks: Sequence[FileTask], best: Sequence[Scored]) -> pa.Table:
         """The columns of the scan for the rows that were found, in the order of the answer."""
-        reader = self.scan.reader(self.scan.planner(), [*self.scan.fields, POSITION])
+        kept = pinned(self.scan)
+        kept.searches += 1
+        if kept.rows is None:
+            kept.rows = AnswerRows(self.scan.reader(self.scan.planner(), [*self.scan.fields, POSITION]))
+        rows, keep = kept.rows, kept.searches > 1
         sources = np.concatenate([answer.sources for answer in best])
         positions = np.concatenate([answer.positions for answer in best])
         needed = [(int(source), np.unique(positions[sources == source])) for source in np.unique(sources)]
 
-        def take(item: tuple[int, Numbers]) -> Iterator[pa.RecordBatch]:
-            yield from reader.take(tasks[item[0]], item[1])
+        def take(item: tuple[int, Numbers]) -> Iterator[pa.Table]:
+            yield rows.take(tasks[item[0]], item[1], keep=keep)
 
-        workers = self._workers if len(needed) > 1 else 1  # a thread costs more than the few rows of a file
-        taken = pa.Table.from_batches(read_ahead(needed, take, workers=workers, ordered=True), schema=reader.plan.arrow)
-        where = np.concatenate([np.empty(0, np.int64), *(np.full(len(rows), source) for source, rows in needed)])
-        places = {
-            place: row
-            for row, place in enumerate(
-                zip(where.tolist(), taken.column(taken.num_columns - 1).to_pylist(), strict=True)
-            )
-        }
-        order = [places[place] for place in zip(sources.tolist(), positions.tolist(), strict=True)]
+        workers = (
+            self._workers if len(needed) > 1 and not keep else 1
+        )  # a thread costs more than the few rows of a file
+        parts = list(read_ahead(needed, take, workers=workers, ordered=True))
+        taken = pa.concat_tables([rows.schema.empty_table(), *parts])
+        order, start = np.empty(len(sources), np.int64), 0
+        for source, chosen in needed:
+            own = np.flatnonzero(sources == source)
+            order[own] = start + np.searchsorted(chosen, positions[own])
+            start += len(chosen)
+        assert start == taken.num_rows
         distances = pa.array(np.concatenate([answer.distances for answer in best]), pa.float32())
         # The positions give way to the distances: a table without columns would have no rows, either.
-        rows = taken.take(pa.array(order, pa.int64())).set_column(taken.num_columns - 1, DISTANCE, distances)
+        answer = taken.take(pa.array(order)).set_column(taken.num_columns - 1, DISTANCE, distances)
         if self.single:
-            return rows
+            return answer
         numbers = np.repeat(np.arange(len(best)), [len(answer.sources) for answer in best])
-        return rows.append_column(QUERY, pa.array(numbers, pa.int64()))
+        return answer.append_column(QUERY, pa.array(numbers, pa.int64()))
 
     @property
     def _workers(self) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
     from frazil.vector.live import LiveRows
     from frazil.vector.record import IndexRecord
+    from frazil.vector.rows import AnswerRows
 
 _lock = Lock()
 _pinned: dict[int, Pinned] = {}  # by the identity of the scan, as long as it lives
@@ -21,11 +22,15 @@ _pinned: dict[int, Pinned] = {}  # by the identity of the scan, as long as it li
 
 @dataclass
 class Pinned:
-    """The files of a scan, the records of indexes that it was searched with, and the live rows of each index."""
+    """The files of a scan, the records of indexes that it was searched with, the live rows of each index, and rows of
+    answers.
+    """
 
     plan: Callable[[], list[FileTask]]
     records: list[IndexRecord] = field(default_factory=list)
     live: dict[tuple[str, ...], LiveRows] = field(default_factory=dict)  # by the segments of the index
+    rows: AnswerRows | None = None
+    searches: int = 0
 
     @cached_property
     def tasks(self) -> list[FileTask]:

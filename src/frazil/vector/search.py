@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frazil.vector.blocks import Blocks, Fetched, HeldCodes
+from frazil.vector.blocks import Blocks, ByteRows, Fetched, HeldCodes
 from frazil.vector.codebook import Codebook
 from frazil.vector.codes import Query, Refined
 from frazil.vector.live import LiveRows
@@ -57,12 +57,17 @@ class Index:
         enough.
         """
         queries = self.codebook.queries(vectors)
-        probes = self._probes(k, live, probes)
+        fars = self.codebook.from_centroids(queries)
+        probes = min(max(self._probes(k, live, probes), 1), self.codebook.lists)
         wanted = int(max(SURPLUS * k, LEAST_SURPLUS) * max(1, SURE / self.codebook.dimension))
-        return [
-            self._second_look(query, self._first_look(query, far, k, live, probes, report).best(wanted), k, report)
-            for query, far in zip(queries, self.codebook.from_centroids(queries), strict=True)
+        orders = np.argpartition(fars, probes - 1, axis=1)
+        if len(queries) > 1 and live.count:
+            self._blocks.read_ahead(self._segments, np.unique(orders[:, :probes]), report.fetched)
+        best = [
+            self._first_look(query, far, order, probes, k, live, report).best(wanted)
+            for query, far, order in zip(queries, fars, orders, strict=True)
         ]
+        return self._second_look(queries, best, k, report)
 
     def _probes(self, k: int, live: LiveRows, usual: int) -> int:
         """More lists than usual where k is large or few rows are live: the k nearest live rows are farther away."""
@@ -70,10 +75,10 @@ class Index:
         return max(usual, round(usual * self.codebook.probes_for(rank) / self.codebook.probes_for(USUAL_K)))
 
     def _first_look(
-        self, query: Query, far: Matrix, k: int, live: LiveRows, probes: int, report: SearchReport
+        self, query: Query, far: Matrix, order: Numbers, end: int, k: int, live: LiveRows, report: SearchReport
     ) -> _Seen:
-        seen, end = _Seen(), min(max(probes, 1), len(far))
-        order = np.argpartition(far, end - 1)
+        """The rows of the lists that come first in an order, and of further ones until there are k."""
+        seen = _Seen()
         self._look(query, order[:end], far, live, seen, report)
         if seen.count >= min(k, live.count) or end == len(far):
             return seen
@@ -91,9 +96,9 @@ class Index:
             return
         report.lists += len(lists)
         lists = np.sort(lists)
-        for number, segment in enumerate(self._segments):
+        every = self._blocks.codes(self._segments, lists, report.fetched)
+        for number, (segment, held) in enumerate(zip(self._segments, every, strict=True)):
             counts = segment.lists.counts[lists]
-            held = self._blocks.codes(segment, lists[counts > 0], report.fetched)
             ends = np.cumsum(counts)
             rows = np.arange(ends[-1]) + np.repeat(segment.lists.starts[lists] - ends + counts, counts)
             from_centroid = np.repeat(far[lists], counts)
@@ -103,23 +108,39 @@ class Index:
                 rows, from_centroid = rows[mask], from_centroid[mask]
             seen.add(number, held, rows, query.estimate(held.words.take(rows), from_centroid))
 
-    def _second_look(self, query: Query, best: Sequence[_Part], k: int, report: SearchReport) -> Hits:
-        """The best by their bytes; ties by where they are."""
-        hits = [self._refine(query, part, report) for part in best]
-        if not hits:
-            return Hits(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
-        distances, files, positions = (np.concatenate(column) for column in zip(*hits, strict=True))
-        order = np.lexsort((positions, files, distances))[:k]
-        return Hits(distances[order], files[order], positions[order])
+    def _second_look(
+        self, queries: Sequence[Query], best: Sequence[Sequence[_Part]], k: int, report: SearchReport
+    ) -> list[Hits]:
+        """The best of each query by their bytes; ties by where they are. All bytes are read at once."""
+        asked: dict[int, list[_Part]] = {}
+        for part in (part for parts in best for part in parts if len(part.rows)):
+            asked.setdefault(part.segment, []).append(part)
+        wanted = [self._byte_rows(parts) for parts in asked.values()]
+        refined = dict(zip(asked, zip(wanted, self._blocks.refined(wanted, report.fetched), strict=True), strict=True))
+        answers = []
+        for query, parts in zip(queries, best, strict=True):
+            hits = [self._refine(query, part, *refined[part.segment]) for part in parts if len(part.rows)]
+            report.rows_refined += sum(len(part.rows) for part in parts)
+            answers.append(_nearest(hits, k))
+        return answers
 
-    def _refine(self, query: Query, part: _Part, report: SearchReport) -> Hits:
-        report.rows_refined += len(part.rows)
-        segment = self._segments[part.segment]
-        lists = np.unique(np.searchsorted(segment.lists.starts, part.rows, side="right") - 1)
-        held = self._blocks.refined(segment, lists, report.fetched)
-        distances = query.refine(Refined(held.values[part.rows], held.scales[part.rows]))
+    def _byte_rows(self, parts: Sequence[_Part]) -> ByteRows:
+        rows = np.unique(np.concatenate([part.rows for part in parts]))
+        return ByteRows(self._segments[parts[0].segment], rows, parts[0].held.sums[rows])
+
+    def _refine(self, query: Query, part: _Part, known: ByteRows, refined: Refined) -> Hits:
+        places = np.searchsorted(known.rows, part.rows)
+        distances = query.refine(Refined(refined.values[places], refined.scales[places]))
         files = part.held.files[part.rows] + self._bases[part.segment]
         return Hits(distances, files, part.held.positions[part.rows].astype(np.int64))
+
+
+def _nearest(hits: Sequence[Hits], k: int) -> Hits:
+    if not hits:
+        return Hits(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.int64))
+    distances, files, positions = (np.concatenate(column) for column in zip(*hits, strict=True))
+    order = np.lexsort((positions, files, distances))[:k]
+    return Hits(distances[order], files[order], positions[order])
 
 
 class _Part(NamedTuple):

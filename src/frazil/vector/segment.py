@@ -3,12 +3,13 @@
 | blob | what it holds |
 | --- | --- |
 | `frazil-vector-files-v1` | the data files that the segment covers, with their row counts, as JSON |
-| `frazil-vector-lists-v1` | for each list: how many vectors, the CRC-32 of its two blocks, as little-endian uint32 |
-| `frazil-vector-codes-v1` | a block for each list: signs, factors (2 float32), file numbers and positions (uint32) |
-| `frazil-vector-bytes-v1` | a block for each list: bytes, scales (3 float32) |
+| `frazil-vector-lists-v1` | for each list: how many vectors, the CRC-32 of its codes, as little-endian uint32 |
+| `frazil-vector-codes-v1` | a block per list: signs, factors (2 float32), file numbers, positions, CRC-32 (uint32) |
+| `frazil-vector-bytes-v1` | per vector: bytes, scales (3 float32) |
 
-Blocks lie one after the other in the order of the lists, so that the counts say where each is, and lists that follow
-each other are one range. A block is a few arrays, each of all vectors of the list.
+Vectors lie in the order of the lists, so that the counts say where each is, and lists that follow each other are one
+range. A block of codes is a few arrays, each of all vectors of the list. The bytes of a vector are read by themselves,
+and compared with the checksum that its codes have.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,11 +48,17 @@ class CoveredFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """The vectors of a list for the first look: codes, and where each row is."""
+    """The vectors of a list for the first look: codes, where each row is, and the checksum of its bytes."""
 
     codes: Codes
     files: Numbers
     positions: Numbers
+    sums: Numbers
+
+    def take(self, rows: Numbers) -> CodeBlock:
+        """Some of the vectors."""
+        codes = Codes(self.codes.signs[rows], self.codes.factors[rows])
+        return CodeBlock(codes, self.files[rows], self.positions[rows], self.sums[rows])
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,8 @@ class Shape:
 
     @property
     def code_row(self) -> int:
-        """Signs, two factors, the file and the position."""
-        return self.signs + 16
+        """Signs, two factors, the file, the position and the checksum of the bytes."""
+        return self.signs + 20
 
     @property
     def bytes_row(self) -> int:
@@ -80,20 +87,24 @@ class Shape:
             block.codes.factors.astype("<f4"),
             block.files.astype("<u4"),
             block.positions.astype("<u4"),
+            block.sums.astype("<u4"),
         )
         return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
 
     def unpack_codes(self, data: Any, count: int) -> CodeBlock:
-        signs, factors, files, positions = _split(data, count, (self.signs, 8, 4, 4))
+        signs, factors, files, positions, sums = _split(data, count, (self.signs, 8, 4, 4, 4))
         codes = Codes(signs.reshape(count, self.signs), factors.view("<f4").reshape(count, 2))
-        return CodeBlock(codes, files.view("<u4"), positions.view("<u4"))
+        return CodeBlock(codes, files.view("<u4"), positions.view("<u4"), sums.view("<u4"))
 
-    def pack_bytes(self, refined: Refined) -> bytes:
-        return np.ascontiguousarray(refined.values).tobytes() + refined.scales.astype("<f4").tobytes()
+    def pack_bytes(self, refined: Refined) -> Bytes:
+        """A row for each vector."""
+        scales = np.ascontiguousarray(refined.scales, dtype="<f4").view(np.uint8)
+        return np.concatenate([refined.values, scales], axis=1)
 
-    def unpack_bytes(self, data: Any, count: int) -> Refined:
-        values, scales = _split(data, count, (self.dimension, 12))
-        return Refined(values.reshape(count, self.dimension), scales.view("<f4").reshape(count, 3))
+    def unpack_bytes(self, data: Any) -> Refined:
+        rows = np.frombuffer(data, np.uint8).reshape(-1, self.bytes_row)
+        scales = np.ascontiguousarray(rows[:, self.dimension :]).view("<f4")
+        return Refined(rows[:, : self.dimension], scales)
 
 
 def _split(data: Any, count: int, sizes: Sequence[int]) -> list[Bytes]:
@@ -107,16 +118,15 @@ class Lists:
     """What a segment has of each list."""
 
     counts: Numbers
-    code_sums: Numbers
-    byte_sums: Numbers
+    sums: Numbers  # of the codes
 
     def to_bytes(self) -> bytes:
-        return np.stack([self.counts, self.code_sums, self.byte_sums]).astype("<u4").tobytes()
+        return np.stack([self.counts, self.sums]).astype("<u4").tobytes()
 
     @classmethod
     def of(cls, payload: bytes) -> Lists:
-        counts, codes, refined = np.frombuffer(payload, "<u4").astype(np.int64).reshape(3, -1)
-        return cls(counts, codes, refined)
+        counts, sums = np.frombuffer(payload, "<u4").astype(np.int64).reshape(2, -1)
+        return cls(counts, sums)
 
     @cached_property
     def starts(self) -> Numbers:
@@ -150,7 +160,9 @@ class Collector:
     def add(self, number: int, positions: Numbers, vectors: Matrix) -> None:
         """Vectors of a file that all have a distance."""
         nearest, codes, refined = self._codebook.encode(vectors, self._moved)
-        self._parts.append((nearest, CodeBlock(codes, np.full(len(nearest), number, np.uint32), positions), refined))
+        sums = _sums(Shape(len(self._codebook.rotation)).pack_bytes(refined))
+        block = CodeBlock(codes, np.full(len(nearest), number, np.uint32), positions, sums)
+        self._parts.append((nearest, block, refined))
 
     def __len__(self) -> int:
         return sum(len(nearest) for nearest, _, _ in self._parts)
@@ -161,53 +173,57 @@ class Collector:
         order = np.argsort(nearest, kind="stable")
         ends = np.cumsum(np.bincount(nearest, minlength=self._codebook.lists))
         blocks, refined = [part[1] for part in self._parts], [part[2] for part in self._parts]
-        arrays = (
-            [
-                np.concatenate(column)
-                for column in (
-                    [block.codes.signs for block in blocks],
-                    [block.codes.factors for block in blocks],
-                    [block.files for block in blocks],
-                    [block.positions for block in blocks],
-                    [part.values for part in refined],
-                    [part.scales for part in refined],
-                )
-            ]
-            if blocks
-            else []
-        )
+        if not blocks:
+            yield from (empty_rows(len(self._codebook.rotation)) for _ in ends)
+            return
+        block, whole = _join_blocks(blocks), _join_refined(refined)
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
             rows = order[start:end]
-            if not len(rows):
-                yield empty_rows(len(self._codebook.rotation))
-                continue
-            signs, factors, files, positions, values, scales = (array[rows] for array in arrays)
-            yield Rows(CodeBlock(Codes(signs, factors), files, positions), Refined(values, scales))
+            yield Rows(block.take(rows), Refined(whole.values[rows], whole.scales[rows]))
 
 
 def empty_rows(dimension: int) -> Rows:
     """A list without vectors."""
     codes = Codes(np.empty((0, dimension // 8), np.uint8), np.empty((0, 2), np.float32))
-    block = CodeBlock(codes, np.empty(0, np.uint32), np.empty(0, np.uint32))
+    block = CodeBlock(codes, *(np.empty(0, np.uint32) for _ in range(3)))
     return Rows(block, Refined(np.empty((0, dimension), np.uint8), np.empty((0, 3), np.float32)))
+
+
+def _sums(rows: Bytes) -> Numbers:
+    """The CRC-32 of each row."""
+    size, data = rows.shape[1], rows.tobytes()
+    return np.array([zlib.crc32(data[at : at + size]) for at in range(0, len(data), size)], np.uint32)
+
+
+def _join_blocks(blocks: Sequence[CodeBlock]) -> CodeBlock:
+    codes = Codes(
+        np.concatenate([block.codes.signs for block in blocks]),
+        np.concatenate([block.codes.factors for block in blocks]),
+    )
+    columns = ([getattr(block, name) for block in blocks] for name in ("files", "positions", "sums"))
+    return CodeBlock(codes, *map(np.concatenate, columns))
+
+
+def _join_refined(parts: Sequence[Refined]) -> Refined:
+    values, scales = ([getattr(part, name) for part in parts] for name in ("values", "scales"))
+    return Refined(np.concatenate(values), np.concatenate(scales))
 
 
 def write_segment(
     output: OutputFile, files: Sequence[CoveredFile], lists: Iterable[Rows], shape: Shape, *, field_id: int
 ) -> int:
-    """A segment is in a new file; gives its size. The blocks of the second look are kept in memory until the first are
+    """A segment is in a new file; gives its size. What the second look needs is kept in memory until the codes are
     written.
     """
-    counts, code_sums, byte_sums = [], [], []
+    counts, sums = [], []
     codes, refined = bytearray(), bytearray()
     for rows in lists:
-        code_block, byte_block = shape.pack_codes(rows.block), shape.pack_bytes(rows.refined)
+        block = shape.pack_codes(rows.block)
         counts.append(len(rows.block.files))
-        code_sums.append(zlib.crc32(code_block))
-        byte_sums.append(zlib.crc32(byte_block))
-        codes += code_block
-        refined += byte_block
-    table = Lists(np.array(counts), np.array(code_sums), np.array(byte_sums))
+        sums.append(zlib.crc32(block))
+        codes += block
+        refined += shape.pack_bytes(rows.refined).tobytes()
+    table = Lists(np.array(counts), np.array(sums))
     covered = json.dumps([[file.path, file.rows] for file in files]).encode()
     properties = {"dimension": str(shape.dimension), "vectors": str(int(table.counts.sum()))}
     with PuffinWriter(output, properties=properties) as writer:
@@ -226,20 +242,8 @@ def merge_lists(segments: Sequence[Segment]) -> Iterator[Rows]:
     """The lists of several segments as one: those of a segment after those of the one before it."""
     bases = np.cumsum([0, *(len(segment.files) for segment in segments[:-1])])
     for parts in zip(*(segment.read_all() for segment in segments), strict=True):
-        blocks = [part.block for part in parts]
-        codes = Codes(
-            np.concatenate([block.codes.signs for block in blocks]),
-            np.concatenate([block.codes.factors for block in blocks]),
-        )
-        files = np.concatenate([block.files + base for block, base in zip(blocks, bases, strict=True)])
-        block = CodeBlock(codes, files, np.concatenate([block.positions for block in blocks]))
-        yield Rows(
-            block,
-            Refined(
-                np.concatenate([part.refined.values for part in parts]),
-                np.concatenate([part.refined.scales for part in parts]),
-            ),
-        )
+        blocks = [replace(part.block, files=part.block.files + base) for part, base in zip(parts, bases, strict=True)]
+        yield Rows(_join_blocks(blocks), _join_refined([part.refined for part in parts]))
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -267,46 +271,48 @@ class Segment:
         ):
             raise self.damaged("its blocks have other sizes than its lists say")
 
-    def code_range(self, number: int) -> tuple[int, int]:
-        """Where the first block of a list begins and ends in the file."""
-        first, last = (int(start) * self.shape.code_row for start in self.lists.starts[number : number + 2])
-        return self._blobs[CODES].offset + first, self._blobs[CODES].offset + last
+    def code_ranges(self, lists: Numbers) -> tuple[Numbers, Numbers]:
+        """Where the codes of some lists begin and end in the file."""
+        first = self._blobs[CODES].offset
+        row, starts = self.shape.code_row, self.lists.starts
+        return first + starts[lists] * row, first + starts[lists + 1] * row
 
-    def bytes_range(self, number: int) -> tuple[int, int]:
-        """Where the second block of a list begins and ends in the file."""
-        first, last = (int(start) * self.shape.bytes_row for start in self.lists.starts[number : number + 2])
-        return self._blobs[BYTES].offset + first, self._blobs[BYTES].offset + last
+    def byte_ranges(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """Where the bytes of some vectors begin and end in the file."""
+        starts = self._blobs[BYTES].offset + rows * self.shape.bytes_row
+        return starts, starts + self.shape.bytes_row
 
     def code_block(self, number: int, data: Any) -> CodeBlock:
-        """The first block of a list, which must be as it was written."""
-        self._check(data, self.lists.code_sums[number], number)
+        """The codes of a list, which must be as they were written."""
+        if zlib.crc32(data) != self.lists.sums[number]:
+            raise self.damaged(f"the checksum of list {number} is wrong")
         return self.shape.unpack_codes(data, int(self.lists.counts[number]))
 
-    def byte_block(self, number: int, data: Any) -> Refined:
-        """The second block of a list, which must be as it was written."""
-        self._check(data, self.lists.byte_sums[number], number)
-        return self.shape.unpack_bytes(data, int(self.lists.counts[number]))
+    def check_bytes(self, row: int, data: Any, expected: int) -> None:
+        """Passes for the bytes of a vector as they were written."""
+        if zlib.crc32(data) != expected:
+            raise self.damaged(f"the checksum of vector {row} is wrong")
 
     def read_all(self) -> Iterator[Rows]:
         """All lists in their order, read in long ranges."""
+        row, starts = self.shape.bytes_row, self.lists.starts
         for first, last in self._spans():
-            start, begin = self.code_range(first)[0], self.bytes_range(first)[0]
-            codes = self._read(start, self.code_range(last)[1])
-            refined = self._read(begin, self.bytes_range(last)[1])
-            for number in range(first, last + 1):
-                code_span, byte_span = self.code_range(number), self.bytes_range(number)
-                yield Rows(
-                    self.code_block(number, codes[code_span[0] - start : code_span[1] - start]),
-                    self.byte_block(number, refined[byte_span[0] - begin : byte_span[1] - begin]),
-                )
+            begins, ends = (places.tolist() for places in self.code_ranges(np.arange(first, last + 1)))
+            codes, start = self._read(begins[0], ends[-1]), self._blobs[BYTES].offset + int(starts[first]) * row
+            refined = memoryview(self._read(start, start + int(starts[last + 1] - starts[first]) * row))
+            for number, begin, end in zip(range(first, last + 1), begins, ends, strict=True):
+                block = self.code_block(number, codes[begin - begins[0] : end - begins[0]])
+                own = refined[int(starts[number] - starts[first]) * row : int(starts[number + 1] - starts[first]) * row]
+                for place, expected in enumerate(block.sums.tolist()):
+                    self.check_bytes(int(starts[number]) + place, own[place * row : (place + 1) * row], expected)
+                yield Rows(block, self.shape.unpack_bytes(own))
 
     def rows_of(self, paths: Collection[str]) -> Iterator[tuple[int, Codes, Refined]]:
         """The rows of some of the covered files, list by list; nothing is read if it covers none of them."""
         wanted = np.array([file.path in paths for file in self.files], np.bool_)
         for number, (block, refined) in enumerate(self.read_all() if wanted.any() else ()):
             rows = np.flatnonzero(wanted[block.files])
-            codes = Codes(block.codes.signs[rows], block.codes.factors[rows])
-            yield number, codes, Refined(refined.values[rows], refined.scales[rows])
+            yield number, block.take(rows).codes, Refined(refined.values[rows], refined.scales[rows])
 
     def read_some(self, paths: Collection[str]) -> Iterator[Rows]:
         """All lists, with the rows of some of the covered files alone; these files are counted from 0 again."""
@@ -314,9 +320,8 @@ class Segment:
         numbers = np.cumsum(wanted) - 1
         for block, refined in self.read_all():
             rows = np.flatnonzero(wanted[block.files])
-            codes = Codes(block.codes.signs[rows], block.codes.factors[rows])
-            kept = CodeBlock(codes, numbers[block.files[rows]], block.positions[rows])
-            yield Rows(kept, Refined(refined.values[rows], refined.scales[rows]))
+            kept = block.take(rows)
+            yield Rows(replace(kept, files=numbers[kept.files]), Refined(refined.values[rows], refined.scales[rows]))
 
     def _spans(self) -> Iterator[tuple[int, int]]:
         """Lists that follow each other, by the first and the last, whose blocks are read at once."""
@@ -329,10 +334,6 @@ class Segment:
 
     def damaged(self, reason: str) -> IndexDamaged:
         return IndexDamaged(self.location, reason)
-
-    def _check(self, data: Any, expected: int, number: int) -> None:
-        if zlib.crc32(data) != expected:
-            raise self.damaged(f"the checksum of list {number} is wrong")
 
     def _read(self, start: int, end: int) -> bytes:
         with self._source.open() as stream:

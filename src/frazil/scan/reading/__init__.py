@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading.read import differing_files, read_each_file, read_tasks, scan_rows
     from frazil.scan.reading.read_plan import ReadPlan
     from frazil.scan.reading.removals import Removals
+    from frazil.scan.reading.rowgroups import RowGroup
     from frazil.scan.reading.rows import RowScan, as_filter
     from frazil.scan.reading.values import arrow_schema, storage_type
 
@@ -31,6 +32,7 @@ __all__ = [
     "Positions",
     "ReadPlan",
     "Removals",
+    "RowGroup",
     "RowScan",
     "Searchable",
     "arrow_schema",

@@ -5,6 +5,7 @@ filter, in the table's columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from frazil.scan.planning import ROW_GROUPS, Layer, bind_filter
-from frazil.scan.reading.openfile import Chosen, OpenFile, Rows
+from frazil.scan.reading.openfile import OpenFile, Rows
 from frazil.scan.reading.positions import Positions, among
 from frazil.scan.reading.read_plan import ReadPlan
 from frazil.scan.reading.removals import Removals, check_format, reading
@@ -45,11 +46,16 @@ class FileReader:
         """The rows at some positions of a file, in their order, whatever the filter and the deletes say of them. Row
         groups without such a row are not read.
         """
+        with self.opened(task) as file:
+            groups = [group for group in file.groups if len(among(positions, group.start, group.rows))]
+            yield from file.chosen(groups, positions)
+
+    @contextmanager
+    def opened(self, task: FileTask) -> Iterator[OpenFile]:
+        """A file, to read row groups of it."""
         check_format(task.path, task.format)
         with reading(task.path), self.plan.open(task.path) as source:
-            file = OpenFile(task, source, self.plan)
-            groups = [group for group in file.groups if len(among(positions, group.start, group.rows))]
-            yield from file.batches(groups, Chosen(positions))
+            yield OpenFile(task, source, self.plan)
 
     def explain(self, task: FileTask) -> list[RowGroup]:
         """The row groups of a file that would be read; nothing but its footer and its deletes is."""

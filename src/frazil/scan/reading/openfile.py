@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import extract_field_ids
 
 from frazil.scan.reading.batches import BatchReader, find_fields, identity_values, leaves
 from frazil.scan.reading.equality import EqualitySet
 from frazil.scan.reading.extras import Extras
-from frazil.scan.reading.positions import Positions, among, kept_rows
+from frazil.scan.reading.positions import NONE, Positions, among, kept_rows
 from frazil.scan.reading.project import file_columns
 from frazil.scan.reading.rowfilter import wanted_rows
 from frazil.scan.reading.rowgroups import GroupRanges, RowGroup, all_groups
@@ -108,6 +108,19 @@ class OpenFile:
         for run in self._runs(groups, most_rows=self._held_rows if test.names and not plan.whole else None):
             read = self._tested_first if self._can_wait(run, test, give) else self._in_step
             yield from read(run, rows, test, give)
+
+    def chosen(self, groups: Sequence[RowGroup], positions: Positions) -> Iterator[pa.RecordBatch]:
+        """The rows of some row groups that are at these positions, whatever the filter and the deletes say of them."""
+        return self.batches(groups, Chosen(positions))
+
+    def whole(self, groups: Sequence[RowGroup]) -> Iterator[pa.RecordBatch]:
+        """All rows of some row groups, whatever the filter and the deletes say of them."""
+        return self.batches(groups, Rows(AlwaysTrue(), NONE, ()))
+
+    def output_size(self, group: RowGroup) -> int:
+        """The bytes of a row group's columns that are given out, as Parquet has them before compression."""
+        sizes, ids = self._column_sizes(group), {field.field_id for field in self._plan.fields}
+        return sum(sizes.get(column.name, 0) for column in self._columns if column.field_id in ids)
 
     def _can_wait(self, run: Sequence[RowGroup], test: BatchReader, give: BatchReader) -> bool:
         """Whether the columns that are given out are better decoded after those that decide."""
