@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pyarrow as pa
+from pyiceberg.io import OutputFile
 
 from frazil.errors import DataFileUnreadable, VectorError
 from frazil.scan.planning import Files, FileTask, Planner, ScanRequest, Source, TableState
@@ -16,7 +20,7 @@ from frazil.vector.record import SegmentInfo
 from frazil.vector.segment import Segment, Shape, write_segment
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO, OutputFile
+    from pyiceberg.io import FileIO, InputFile, OutputStream
     from pyspark.sql import SparkSession
 
     from frazil.scan.reading import RowScan
@@ -188,21 +192,54 @@ def _portions(chosen: Sequence[tuple[int, Numbers]]) -> list[list[tuple[int, Num
 
 
 def find_segment(io: FileIO, path: str, codebook: Codebook) -> SegmentInfo | None:
-    """A segment that is complete; None if there is none."""
+    """A segment that is complete and undamaged; None if there is none. All of it is read."""
     source = io.new_input(path)
     try:
         segment = Segment(source, dimension=len(codebook.rotation))
+        for _ in segment.read_all():  # compares the checksums
+            pass
     except DataFileUnreadable:
         return None
     return SegmentInfo(path, len(source), int(segment.lists.starts[-1]), len(segment.files))
 
 
 def write_again(io: FileIO, path: str, write: Callable[[OutputFile], int]) -> int:
-    """Writes a file, in place of an incomplete one that a killed build has left; gives its size."""
-    output = io.new_output(path)
-    if output.exists():
-        io.delete(path)
-    return write(output)
+    """Writes a file, in place of the one that is there; gives its size. Others may write it at the same time: names
+    follow from contents, so each replaces it by the same bytes. It is whole at any time, and never gone.
+    """
+    url = urlsplit(path)
+    if url.scheme not in ("", "file"):
+        return write(_Replacing(io.new_output(path)))  # object stores show a file when it is complete
+    mark = f".{uuid4().hex}.part"
+    file = Path(url.path if url.scheme else path)
+    part = file.with_name(file.name + mark)
+    try:
+        size = write(io.new_output(path + mark))
+        part.replace(file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return size
+
+
+class _Replacing(OutputFile):
+    """A file that may be there already."""
+
+    def __init__(self, output: OutputFile) -> None:
+        super().__init__(output.location)
+        self._output = output
+
+    def __len__(self) -> int:
+        return len(self._output)
+
+    def exists(self) -> bool:
+        return self._output.exists()
+
+    def to_input_file(self) -> InputFile:
+        return self._output.to_input_file()
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        return self._output.create(overwrite=True)
 
 
 def facts_of(tasks: Iterable[FileTask]) -> list[list[object]]:

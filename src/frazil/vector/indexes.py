@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from frazil.errors import DataFileUnreadable, VectorError
+from frazil.errors import AlreadyExists, CommitConflict, DataFileUnreadable, VectorError
 from frazil.protocol import PROPERTY_INDEX_PREFIX
 from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
 
 SEED = 1
+ATTEMPTS = 5  # of a refresh, when others change the index meanwhile
 
 WORTH = 4  # rows of files that are gone, for each new one, that are looked through for rows that only moved
 MOVED_BYTES = 512 * 1024 * 1024  # of the codes of such rows, at most: each process that writes segments holds them
@@ -163,13 +163,30 @@ class Indexes:
         self._check_free(name, metric)
         scan = self._scan(table, column)
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
-        return self._store(_as_record(name, scan.fields[0].field_id, seed, built))
+        try:
+            return self._store(_as_record(name, scan.fields[0].field_id, seed, built))
+        except AlreadyExists as exc:
+            raise self._exists(name) from exc
 
     def refresh(self, name: str, *, verify: bool = True, expired: Collection[str] = ()) -> IndexRecord:
         """Indexes the files of the newest snapshot that the index does not cover, and replaces segments that are
         damaged or missing. All of the index is read for that, unless `verify` is false. Rows of `expired` data
         files, which no snapshot has any more, may be left out.
+
+        If another refresh stores its record first, this one begins again with that record, several times at most.
         """
+        for _ in range(ATTEMPTS):
+            try:
+                return self._refresh(name, verify=verify, expired=expired)
+            except (CommitConflict, AlreadyExists) as exc:
+                log.info("%s: index %s has changed meanwhile: %s", self.table, name, exc)
+        raise CommitConflict(
+            f"index {name} of {self.table} was changed {ATTEMPTS} times while it was refreshed",
+            hint=f"when no other refresh is running: frazil index refresh {self.table} {name}",
+            table=self.table,
+        )
+
+    def _refresh(self, name: str, *, verify: bool, expired: Collection[str]) -> IndexRecord:
         record, table = self.find(name), self.catalog.load_table(self.table)
         scan = self._scan(table, _column(table, record))
         built = self._refreshed(record, table, scan, verify=verify)
@@ -292,13 +309,16 @@ class Indexes:
                 option="metric",
             )
         if any(record.name == name for record in self.records()):
-            raise VectorError(
-                f"{self.table} has an index '{name}' already",
-                hint="refresh it, drop it, or give the new one another name",
-                table=self.table,
-                name=name,
-                problem="exists",
-            )
+            raise self._exists(name)
+
+    def _exists(self, name: str) -> VectorError:
+        return VectorError(
+            f"{self.table} has an index '{name}' already",
+            hint="refresh it, drop it, or give the new one another name",
+            table=self.table,
+            name=name,
+            problem="exists",
+        )
 
     def _scan(self, table: Table, column: str) -> RowScan:
         wanted = next((each for each in table.schema().fields if each.name == column), None)
@@ -325,8 +345,6 @@ class Indexes:
             return segment
         except DataFileUnreadable as exc:
             log.warning("%s: a segment is built again: %s", self.table, exc)
-            with suppress(FileNotFoundError):
-                io.delete(info.path)  # or the build would take it for the one that a killed build has left
             return None
 
 
