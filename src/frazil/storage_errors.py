@@ -67,6 +67,8 @@ _FAULT_OF_CODE = {code: fault for fault, codes in _CODES.items() for code in cod
 _CODE_PLACES = [
     re.compile(r"AWS Error (?:UNKNOWN \(HTTP status )?(\w+)\)? during \w+ operation"),  # PyArrow
     re.compile(r"<Code>(\w+)</Code>"),  # obstore, delta-rs, SeaweedFS: the XML of the answer
+    # obstore: one object of a batch
+    re.compile(r"DeleteObjects request failed for key .* \(code: (\w+)\)$", re.MULTILINE),
     re.compile(r"An error occurred \((\w+)\) when calling the"),  # botocore
     re.compile(r"services\.(?:s3|sts)\.model\.(\w+?)Exception"),  # Java SDK, by class
     re.compile(r"\(Service: S3, Status Code: (\d{3})"),  # Java SDK, by status

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from frazil.services import ports
 from frazil.services.object_store import ROLE_ARN, ObjectStore
 
 BUCKET = "lakehouse"
+PAGE = Path(__file__).parents[2] / "docs" / "cli-json.md"
 ASKS = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
@@ -42,12 +44,25 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     service.stop()
 
 
+def server_environment(store: ObjectStore) -> dict[str, str]:
+    """The variables with which a server uses the store, and vends credentials for it."""
+    return {
+        "AWS_ENDPOINT_URL": store.endpoint,
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": store.settings.stack.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": store.settings.stack.secret_access_key.get_secret_value(),
+        "FRAZIL_SERVER__STORAGE__DEFAULT__ROLE_ARN": ROLE_ARN,
+        "FRAZIL_SERVER__WAREHOUSES__DEFAULT": f"s3://{BUCKET}/w",
+    }
+
+
 @dataclass(frozen=True)
 class Lake:
     """A catalog that vends, and the keys of its owner."""
 
     uri: str
     folder: Path
+    environment: Mapping[str, str] = field(repr=False)  # of the server
     store: ObjectStore = field(repr=False)
 
     def url(self, path: str) -> str:
@@ -84,14 +99,7 @@ class Lake:
 def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A server with keys, in a process of its own: this one, and with it every client, has none."""
     folder = tmp_path_factory.mktemp("catalog")
-    environment = {
-        **os.environ,
-        "AWS_ENDPOINT_URL": store.endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": store.settings.stack.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": store.settings.stack.secret_access_key.get_secret_value(),
-        "FRAZIL_SERVER__STORAGE__DEFAULT__ROLE_ARN": ROLE_ARN,
-    }
+    environment = {**os.environ, **server_environment(store)}
     places = {"default": f"s3://{BUCKET}/w", "local": str(folder / "local")}
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0", "--log-level", "debug"]
     command += [part for name, place in places.items() for part in ("--warehouse", f"{name}={place}")]
@@ -106,7 +114,7 @@ def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             for warehouse in places:
                 url = f"{uri}/v1/{warehouse}/namespaces"
                 requests.post(url, json={"namespace": ["ns"]}, timeout=30).raise_for_status()
-            yield Lake(uri, folder, store)
+            yield Lake(uri, folder, environment, store)
         finally:
             server.terminate()
 
@@ -326,6 +334,60 @@ def test_no_secret_is_in_the_log_or_the_database_of_the_server(lake: Lake) -> No
     files = [path for path in lake.folder.rglob("*") if path.is_file()]
     assert wait_until(lambda: "logged/credentials" in (lake.folder / "server.log").read_text(), 30)
     assert not [(path.name, secret[:4]) for path in files for secret in secrets if secret.encode() in path.read_bytes()]
+
+
+# --- frazil warehouse check ------------------------------------------------------------------------------------------
+
+
+def check(lake: Lake, folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "frazil", "warehouse", "check", *arguments]
+    env = {**lake.environment, **environment}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_check_proves_that_credentials_work_inside_and_fail_outside(lake: Lake, tmp_path: Path) -> None:
+    done = check(lake, tmp_path, "--output", "json")
+    outcome = json.loads(done.stdout)["warehouses"]["default"]
+    assert [attempt for attempt in outcome["attempts"] if not attempt["passed"]] == []
+    assert (done.returncode, outcome["passed"], outcome["ignores_case"]) == (0, True, True)
+    expected = [attempt["expected"] for attempt in outcome["attempts"]]
+    assert (expected.count("allowed"), expected.count("denied")) == (4, 13)
+    left = lake.s3().list_objects_v2(Bucket=BUCKET, Prefix="w/frazil-check").get("Contents", [])
+    assert [entry["Key"] for entry in left if not entry["Key"].endswith("/")] == []
+    example = re.search(r"### `frazil warehouse check`.*?```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert example is not None
+    documented = json.loads(example[1])["warehouses"]["default"]
+    assert (documented.keys(), documented["attempts"][0].keys()) == (outcome.keys(), outcome["attempts"][0].keys())
+
+
+def test_the_check_fails_if_the_role_can_be_assumed_again(tmp_path: Path) -> None:
+    class Open(ObjectStore):
+        def _roles(self) -> str:
+            return super()._roles().replace("arn:aws:iam::000000000000:user/frazil", "*")
+
+    flags = {"stack.folder": str(tmp_path), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": BUCKET}
+    service = Open(load_settings(flags=flags, environ={}, folder=tmp_path))
+    service.start()
+    try:
+        environment = {**os.environ, **server_environment(service)}
+        done = check(Lake("", tmp_path, environment, service), tmp_path)
+    finally:
+        service.stop()
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert done.returncode == 1
+    assert failed == ["FAILED  assume the role again with vended credentials: allowed, expected denied"]
+
+
+def test_the_check_says_which_role_cannot_be_assumed(lake: Lake, tmp_path: Path) -> None:
+    role = "arn:aws:iam::role/another"
+    done = check(lake, tmp_path, FRAZIL_SERVER__STORAGE__DEFAULT__ROLE_ARN=role)
+    assert (done.returncode, role in done.stderr) == (1, True)
+    assert lake.environment["AWS_SECRET_ACCESS_KEY"] not in done.stdout + done.stderr
+
+
+def test_the_check_refuses_a_warehouse_that_does_not_vend(lake: Lake, tmp_path: Path) -> None:
+    done = check(lake, tmp_path, "local")
+    assert (done.returncode, "server.storage.local.role_arn" in done.stderr) == (2, True)
 
 
 def test_secrets_of_the_stack_are_in_private_files_alone(store: ObjectStore) -> None:

@@ -34,7 +34,7 @@ MAPS = {"copies", "reasons", "failed", "base", "reached", "merged", "raw", "posi
 # Documented elsewhere, or by the section of a command with the same result.
 OTHERS = {"tag list": "branch list", "tag create": "branch create", "tag drop": "branch drop", "status": "up"}
 # Prints what `status` prints; and lines, not one document: see below.
-ELSEWHERE = {"up", "stream"}
+ELSEWHERE = {"up", "stream", "warehouse check"}
 PROJECT = """
 from frazil import Table, column, pipeline, sources
 

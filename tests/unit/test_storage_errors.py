@@ -29,6 +29,11 @@ BOTO = "An error occurred ({}) when calling the GetObject operation (reached max
 JAVA = "software.amazon.awssdk.services.s3.model.{}: ... (Service: S3, Status Code: {}, Request ID: null)"
 
 TEXTS = [
+    (
+        "Generic S3 error: DeleteObjects request failed for key w/sales/a: Access Denied. (code: AccessDenied)\n\n"
+        "Debug source:\nGeneric {",
+        DENIED,
+    ),
     (ARROW.format("ACCESS_DENIED"), DENIED),
     (ARROW.format("INVALID_ACCESS_KEY_ID"), CREDENTIALS),
     (ARROW.format("SIGNATURE_DOES_NOT_MATCH"), CREDENTIALS),

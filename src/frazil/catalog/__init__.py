@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.server import ServerOptions, listen, open_context
+    from frazil.catalog.storage import can_assume, check_vending, open_role, partition_of
     from frazil.catalog.store import open_database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.sweep import delete_orphans, find_orphans
-    from frazil.catalog.warehouse import MetadataFiles
+    from frazil.catalog.warehouse import MetadataFiles, Warehouses
     from frazil.catalog.workers import serve
 
 __all__ = [
@@ -27,8 +28,11 @@ __all__ = [
     "Name",
     "ServerOptions",
     "VersionCache",
+    "Warehouses",
     "best_candidate",
+    "can_assume",
     "check_schema",
+    "check_vending",
     "current_version",
     "delete_orphans",
     "find_candidates",
@@ -38,6 +42,8 @@ __all__ = [
     "migrate",
     "open_context",
     "open_database",
+    "open_role",
+    "partition_of",
     "roll_back",
     "running_catalog",
     "serve",

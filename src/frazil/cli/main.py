@@ -53,6 +53,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("frazil.cli.audit:audit", "Prove that every row of a table's sinks is in exactly once."),
         "table": ("frazil.cli.table:table", "Repair single tables."),
         "catalog": ("frazil.cli.catalog:catalog", "Maintain the catalog's database and files."),
+        "warehouse": ("frazil.cli.warehouse:warehouse", "Check the credentials that a warehouse vends."),
         "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
         "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),
     },
@@ -78,6 +79,7 @@ EXTRAS = {
         "confluent_kafka": "kafka",
         "psycopg": "postgres",
         "jinja2": "console",
+        "botocore": "vending",
     },
 }
 

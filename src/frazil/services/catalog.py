@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import frazil
+from frazil.config import StorageProfile
 from frazil.processes import Launch
 from frazil.services import ports
 from frazil.services.object_store import ROLE_ARN, SESSION_SECONDS
@@ -49,7 +50,7 @@ class Catalog(Service):
         argv += [part for pattern in server.allow_properties for part in ("--allow-property", pattern)]
         argv += ["--allow-overlap"] * server.allow_overlap
         argv += [part for name in server.allowed_hosts for part in ("--allowed-host", name)]
-        env = {**self.s3_place(), **self._role(), "PYTHONUNBUFFERED": "1"}
+        env = {**self.s3_place(), **self.role(), "PYTHONUNBUFFERED": "1"}
         # A command line can be read by every user of the machine, an environment cannot: so the database's password
         # goes there too.
         secrets = {**self.s3_keys(), "FRAZIL_SERVER__DATABASE": self.database}
@@ -113,13 +114,20 @@ class Catalog(Service):
         }
         return {"default": f"s3://{self.settings.stack.bucket}/", **chosen}
 
-    def _role(self) -> dict[str, str]:
+    def role(self) -> dict[str, str]:
         """The environment that has it vend credentials for the stack's bucket, if the user has not set how."""
-        own_bucket = self.warehouses["default"] == f"s3://{self.settings.stack.bucket}/"
-        if not own_bucket or "default" in self.settings.server.storage:
+        profile = self.storage.get("default")
+        if profile is None or "default" in self.settings.server.storage:
             return {}
         prefix = "FRAZIL_SERVER__STORAGE__DEFAULT__"
         return {f"{prefix}ROLE_ARN": ROLE_ARN, f"{prefix}SESSION_SECONDS": str(SESSION_SECONDS)}
+
+    @property
+    def storage(self) -> dict[str, StorageProfile]:
+        """How clients get credentials, by warehouse: for the stack's bucket, and as the user set it."""
+        own_bucket = self.warehouses["default"] == f"s3://{self.settings.stack.bucket}/"
+        own = {"default": StorageProfile(role_arn=ROLE_ARN, session_seconds=SESSION_SECONDS)} if own_bucket else {}
+        return {**own, **self.settings.server.storage}
 
     def s3_place(self) -> dict[str, str]:
         """The environment that leads to the stack's object store."""

@@ -11,7 +11,6 @@ import orjson
 from frazil.catalog import plan
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
-from frazil.catalog.files.s3 import s3_environment
 from frazil.catalog.http import JSON_TYPE, Headers, Request, Response
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, with_config
@@ -154,6 +153,8 @@ def locations_of(metadata: Json) -> list[str]:
 
 def _config(warehouse: Warehouse, name: Name, credentials: Credentials) -> dict[str, str]:
     """What a client needs to reach the files, and to get fresh credentials before these end."""
+    from frazil.catalog.files.s3 import s3_environment
+
     segments = (warehouse.name, "namespaces", "\x1f".join(name.namespace), "tables", name.name, "credentials")
     refresh = "/".join(quote(segment, safe="") for segment in segments)
     return {

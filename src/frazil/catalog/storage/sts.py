@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from frazil.catalog.files.s3 import s3_environment
 from frazil.errors import MissingExtra, Unavailable
 
 if TYPE_CHECKING:
@@ -61,17 +60,34 @@ def open_role(profile: StorageProfile) -> RoleAssumer:
     return assume
 
 
-def _client(profile: StorageProfile) -> Any:
+def can_assume(profile: StorageProfile, credentials: Credentials) -> bool:
+    """Whether a client with these vended credentials can assume the role again, without their session policy."""
+    from botocore.exceptions import ClientError
+
+    client = _client(profile, credentials)
+    try:
+        client.assume_role(RoleArn=profile.role_arn, RoleSessionName=session_name("check"))
+    except ClientError:
+        return False
+    return True
+
+
+def _client(profile: StorageProfile, credentials: Credentials | None = None) -> Any:
     try:
         from botocore.config import Config
         from botocore.session import Session
     except ImportError as exc:
         raise MissingExtra("botocore", extra="vending") from exc
+    from frazil.catalog.files.s3 import s3_environment
+
     known = s3_environment()
     return Session().create_client(
         "sts",
         region_name=known["s3.region"],
         endpoint_url=profile.sts_endpoint or known.get("s3.endpoint"),
+        aws_access_key_id=credentials.access_key_id if credentials else None,
+        aws_secret_access_key=credentials.secret_access_key if credentials else None,
+        aws_session_token=credentials.session_token if credentials else None,
         config=Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
