@@ -44,10 +44,6 @@ def write_with_spark(spark: SparkSession, job: Job) -> int:
     """Writes the topic up to its end, in micro-batches; gives the exit code that a process would have."""
     seen: list[BaseException] = []
     table: Any = lake.Delta(job.place, job.connection) if job.kind == "delta" else job.table
-    catalog = None if job.kind == "delta" else catalog_of(job)
-    write = lake.foreach_batch(
-        table, name="s", offsets=lake.KAFKA, catalog=catalog, retry=retry_policy_of(job), **OPTIONS
-    )
 
     def write_and_note(frame: DataFrame, number: int) -> None:
         try:
@@ -57,6 +53,10 @@ def write_with_spark(spark: SparkSession, job: Job) -> int:
             raise
 
     try:
+        catalog = None if job.kind == "delta" else catalog_of(job)
+        write = lake.foreach_batch(
+            table, name="s", offsets=lake.KAFKA, catalog=catalog, retry=retry_policy_of(job), **OPTIONS
+        )
         query = _rows(spark, job).writeStream.foreachBatch(write_and_note).option("checkpointLocation", job.state)
         query.trigger(availableNow=True).start().awaitTermination()
     except Exception as exc:
