@@ -362,9 +362,15 @@ def test_maintenance_repairs_an_index_and_goes_on_when_it_cannot(vectors: Vector
 # --- declared --------------------------------------------------------------------------------------------------------
 
 
+COLUMNS = (
+    frazil.column("id", "long"),
+    frazil.column("embedding", frazil.list_of("float")),
+    frazil.column("words", frazil.list_of("string")),
+)
+
+
 def declare(name: str, *indexes: VectorIndex) -> frazil.Table:
-    columns = (frazil.column("id", "long"), frazil.column("embedding", frazil.list_of("float")))
-    return frazil.Table(name, *columns, indexes=indexes)
+    return frazil.Table(name, *COLUMNS, indexes=indexes)
 
 
 def test_a_declared_index_is_planned_applied_and_built_by_maintenance(catalog: FrazilCatalog) -> None:
@@ -394,6 +400,8 @@ def test_a_declared_index_is_planned_applied_and_built_by_maintenance(catalog: F
     "index",
     [
         frazil.vector_index("nothing"),
+        frazil.vector_index("id"),
+        frazil.vector_index("words"),
         frazil.vector_index("embedding", metric="manhattan"),
         frazil.vector_index("embedding", lists=0),
         frazil.vector_index("embedding", name="a/b"),
@@ -403,6 +411,17 @@ def test_a_declared_index_is_planned_applied_and_built_by_maintenance(catalog: F
 def test_an_index_that_cannot_be_is_refused_where_it_is_declared(index: VectorIndex) -> None:
     with pytest.raises(DeclarationError) as caught:
         declare("lake.words", index)
+    assert caught.value.option == "indexes"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['{"column": "id", "metric": "l2"}', '{"column": "embedding", "metric": "x"}', '{"column": "embedding"}', "l2"],
+    ['{"column": "id", "metric": "l2"}', '{"column": "embedding", "metric": "x"}', '{"column": "embedding"}', "l2"],
+)
+def test_an_index_that_is_declared_as_a_property_is_checked_as_well(value: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        frazil.Table("lake.words", *COLUMNS, properties={"vector.index.mine": value})
     assert caught.value.option == "indexes"
 
 

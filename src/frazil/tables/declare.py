@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from frazil.errors import DeclarationError
 from frazil.tables.check import check_table
 from frazil.tables.fields import TableFields
-from frazil.tables.indexes import VectorIndex, index_properties
+from frazil.tables.indexes import VectorIndex, check_properties, index_properties
 from frazil.tables.types import HINT, Column, NotAType, column, normalise_column
 from frazil.tables.upkeep import Upkeep
 
@@ -73,8 +73,8 @@ class Table(TableFields):
         ):
             put(self, values, _texts(name, values, texts))
         put(self, "properties", _with_upkeep(name, dict(properties or {}), upkeep))
-        names = [column.name for column in self.columns]
-        put(self, "properties", {**self.properties, **index_properties(indexes, names, table=name)})
+        put(self, "properties", {**self.properties, **index_properties(indexes, self.columns, table=name)})
+        check_properties(self.properties, self.columns, table=name)
         put(self, "embedders", {index.column: index.embed for index in indexes if index.embed is not None})
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)
