@@ -417,7 +417,6 @@ def test_an_index_that_cannot_be_is_refused_where_it_is_declared(index: VectorIn
 @pytest.mark.parametrize(
     "value",
     ['{"column": "id", "metric": "l2"}', '{"column": "embedding", "metric": "x"}', '{"column": "embedding"}', "l2"],
-    ['{"column": "id", "metric": "l2"}', '{"column": "embedding", "metric": "x"}', '{"column": "embedding"}', "l2"],
 )
 def test_an_index_that_is_declared_as_a_property_is_checked_as_well(value: str) -> None:
     with pytest.raises(DeclarationError) as caught:

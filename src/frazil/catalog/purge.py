@@ -18,10 +18,11 @@ import orjson
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.guard import OwnFolders, read_or_missing
+from frazil.catalog.locations import parse_location
 from frazil.catalog.store import indexes, relations
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import CatalogError, FrazilError, ReferencesUnknown
-from frazil.protocol import PROPERTY_GC_ENABLED
+from frazil.protocol import INDEX_FOLDER, PROPERTY_GC_ENABLED
 from frazil.scan.manifests import Candidates, in_portions
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _purge(ctx: Context, warehouse: Warehouse, location: str) -> tuple[str, int]
     metadata = ctx.files.read(location)
     pointers = ctx.guard.pointers()
     own = ctx.guard.own_folders(warehouse, metadata, pointers)
-    candidates = Candidates(Purge(ctx, metadata, location, own).files())
+    candidates = Candidates(Purge(ctx, metadata, location, own, ctx.clock()).files())
     ctx.guard.spare(candidates, pointers)
     for path, label in candidates.referenced.items():
         log.warning("purge of %s: %s was left: %s leads to it", metadata["location"], path, label)
@@ -93,6 +94,7 @@ class Purge:
     metadata: Json
     location: str
     own: OwnFolders
+    begun_ms: int
 
     def files(self) -> Iterator[str]:
         """Every file once, the deepest first."""
@@ -126,11 +128,27 @@ class Purge:
         for index in indexes.list_of(self.ctx.database.read(), self.metadata["table-uuid"]):
             record = orjson.loads(index.record)
             yield from (record["codebook"]["path"], *(segment["path"] for segment in record["segments"]))
+        yield from self._older_index_files()
         for file in (*self.metadata["statistics"], *self.metadata["partition-statistics"]):
             yield file["statistics-path"]
         for entry in self.metadata["metadata-log"]:
             yield entry["metadata-file"]
         yield self.location
+
+    def _older_index_files(self) -> Iterator[str]:
+        """Files of indexes that no record names any more: segments that were merged, and those of dropped indexes. None
+        that is newer than the purge: another table may be created at the same place meanwhile.
+        """
+        location = f"{self.metadata['location']}/{INDEX_FOLDER}"
+        if not self.own.contain(location):
+            return
+        try:
+            place = parse_location(location)
+            entries = [entry for entry in self.ctx.files.store(place).list(place) if entry.modified_ms < self.begun_ms]
+        except (FrazilError, OSError) as exc:
+            log.warning("purge of %s: %s was not listed: %s", self.metadata["location"], location, exc)
+            return
+        yield from (entry.location for entry in entries if entry.location.endswith(".puffin"))
 
     def _data_files(self, lists: dict[str, None]) -> Iterator[str]:
         from frazil.scan.manifests import ManifestCache

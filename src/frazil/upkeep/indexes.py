@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.errors import VectorError
 from frazil.upkeep.reach import reachable
 from frazil.vector import Coverage, Declared, Indexes, IndexRecord
 
@@ -20,7 +21,7 @@ class IndexPlan:
 
     indexes: tuple[Coverage, ...]
     missing: tuple[Declared, ...] = ()
-    other: tuple[str, ...] = ()  # declared in another way than they are
+    other: tuple[str, ...] = ()  # declared in another way than they are, or of a column that is gone
     expired: frozenset[str] = frozenset()  # covered files that no snapshot has any more
     uncopied: tuple[IndexRecord, ...] = ()  # nothing is wrong with them but that the table's statistics lack them
 
@@ -29,7 +30,12 @@ def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     """What the indexes of a table do not cover, from their segments and the newest snapshot; and what is declared."""
     indexes = Indexes(catalog, table)
     records, declared = {record.name: record for record in indexes.records()}, indexes.declared()
-    coverages = [indexes.coverage(record) for record in records.values()]
+    coverages, problems = list[Coverage](), list[str]()
+    for record in records.values():
+        try:
+            coverages.append(indexes.coverage(record))
+        except VectorError as exc:  # its column was dropped, or is of another type: the other steps go on
+            problems.append(f"index {record.name}: {exc.message}; {exc.hint}")
     expired = _expired(catalog, table, {path for coverage in coverages for path in coverage.gone})
     other = (
         f"index {index.name} is declared as {index.metric}, and is {records[index.name].metric}: "
@@ -41,7 +47,7 @@ def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     missing = (index for index in declared if index.name not in records and snapshot is not None)
     due = [each for each in coverages if each.uncovered or each.problems or each.expired_rows(expired)]
     uncopied = (each.record for each in coverages if not each.copied and each not in due)
-    return IndexPlan(tuple(due), tuple(missing), tuple(other), expired, tuple(uncopied))
+    return IndexPlan(tuple(due), tuple(missing), (*other, *problems), expired, tuple(uncopied))
 
 
 def _expired(catalog: FrazilCatalog, table: str, gone: set[str]) -> frozenset[str]:

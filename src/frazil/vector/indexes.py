@@ -218,7 +218,12 @@ class Indexes:
         return [other for other in self.records() if other.name != record.name]
 
     def _refreshed(self, record: IndexRecord, table: Table, scan: RowScan, *, verify: bool) -> Built:
-        """The files of the index for the newest snapshot. Without its codebook, an index is built from scratch."""
+        """The files of the index for the newest snapshot. Without its codebook, an index is built from scratch; so is
+        that of a table that has moved, whose files would lie outside of it.
+        """
+        if not record.codebook.startswith(f"{table.location()}/"):
+            log.info("%s: index %s is built again at the table's new location", self.table, record.name)
+            return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
         try:
             codebook = Codebook.read(table.io.new_input(record.codebook))
         except DataFileUnreadable as exc:
