@@ -20,7 +20,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
@@ -136,6 +136,11 @@ class ServerSettings(_Section):
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
     allow_overlap: bool = False
     allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
+    authentication: Literal["off", "keys"] = "off"
+    pepper_file: Path | None = None  # of API keys; without it, next to a SQLite database
+    tls_certificate: Path | None = None  # PEM files
+    tls_key: Path | None = None
+    behind_proxy: bool = False  # a proxy terminates TLS
     limits: Limits = Limits()
 
 

@@ -85,11 +85,11 @@ def read_all(folder: Path) -> list[Served]:
         return []
 
 
-def reachable_uri(host: str, port: int) -> str:
+def reachable_uri(host: str, port: int, scheme: str = "http") -> str:
     """The address at which this machine reaches a server that listens on `host`.
 
     >>> reachable_uri("0.0.0.0", 8181), reachable_uri("::", 8181), reachable_uri("10.0.0.1", 80)
     ('http://127.0.0.1:8181', 'http://[::1]:8181', 'http://10.0.0.1:80')
     """
     local = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # an address that is replaced
-    return f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
+    return f"{scheme}://[{local}]:{port}" if ":" in local else f"{scheme}://{local}:{port}"

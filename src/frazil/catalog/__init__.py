@@ -7,15 +7,32 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from frazil.catalog.access.keys import pepper_path
+    from frazil.catalog.access.manage import (
+        NewKey,
+        change_grant,
+        change_member,
+        create_role,
+        create_token,
+        drop_role,
+        explain,
+        find_target,
+        open_pepper,
+        revoke_token,
+        rotate_token,
+    )
+    from frazil.catalog.access.privileges import Target
     from frazil.catalog.cache import VersionCache
     from frazil.catalog.context import Context
     from frazil.catalog.embedded import running_catalog
     from frazil.catalog.names import Name
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
-    from frazil.catalog.server import ServerOptions, listen, open_context
+    from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
     from frazil.catalog.storage import can_assume, check_vending, open_role, partition_of
     from frazil.catalog.store import open_database
+    from frazil.catalog.store.access import all_members, list_keys
+    from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.sweep import delete_orphans, find_orphans
     from frazil.catalog.warehouse import MetadataFiles, Warehouses
@@ -24,27 +41,44 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidate",
     "Context",
+    "Database",
     "MetadataFiles",
     "Name",
+    "NewKey",
     "ServerOptions",
+    "Target",
     "VersionCache",
     "Warehouses",
+    "all_members",
     "best_candidate",
     "can_assume",
+    "change_grant",
+    "change_member",
+    "check_exposure",
     "check_schema",
     "check_vending",
+    "create_role",
+    "create_token",
     "current_version",
     "delete_orphans",
+    "drop_role",
+    "explain",
     "find_candidates",
     "find_orphans",
     "find_overlaps",
+    "find_target",
+    "list_keys",
     "listen",
     "migrate",
     "open_context",
     "open_database",
+    "open_pepper",
     "open_role",
     "partition_of",
+    "pepper_path",
+    "revoke_token",
     "roll_back",
+    "rotate_token",
     "running_catalog",
     "serve",
     "store_missing_places",

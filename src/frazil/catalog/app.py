@@ -35,7 +35,7 @@ from frazil.catalog.http import (
     read_body,
 )
 from frazil.catalog.idempotency import HEADER as IDEMPOTENCY_KEY
-from frazil.catalog.idempotency import answer_once
+from frazil.catalog.idempotency import answer_once, replay_empty
 from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations.credentials import finish_created
 from frazil.catalog.operations.scans import can_plan
@@ -44,7 +44,7 @@ from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
-from frazil.errors import BadRequest, CatalogError, MethodNotAllowed, UnknownRoute
+from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound, UnknownRoute
 
 LOGGED_PATH = 500  # characters
 UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
@@ -154,7 +154,12 @@ class CatalogApp:
             route, variables = self._router.find(method.decode(), path)
             if not route.quick or b"content-length" in header_map or b"transfer-encoding" in header_map:
                 return None
-            response = route.run(self.ctx, Request(method.decode(), "", variables, query, header_map, inline=True))
+            request = Request(method.decode(), "", variables, query, header_map, inline=True)
+            gate = self.ctx.gate
+            if gate.on and route.needs.authenticated:
+                gate.authenticate(request)
+                gate.authorise(route.needs, request)
+            response = route.run(self.ctx, request)
         except (UnknownRoute, MethodNotAllowed, WouldBlock):
             return None
         except CatalogError as exc:
@@ -221,10 +226,13 @@ class CatalogApp:
             method = scope["method"]
             self._check(scope, headers)
             route, variables = self._router.find(method, scope["raw_path"])
-            body = b""
+            request = Request(method, scope["path"], variables, scope["query_string"], headers)
+            if self.ctx.gate.on and route.needs.authenticated:
+                await self._authenticate(request)
             if method == "POST":
-                body = await read_body(headers, receive, limits=self.ctx.limits, share=share, threads=self._unpackers)
-            request = Request(method, scope["path"], variables, scope["query_string"], headers, body)
+                request.body = await read_body(
+                    headers, receive, limits=self.ctx.limits, share=share, threads=self._unpackers
+                )
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
             return route, problem_response(exc)
@@ -243,28 +251,40 @@ class CatalogApp:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if len(headers) != len(scope["headers"]):
-            for name in (b"host", b"origin", b"content-type", b"content-encoding"):
+            for name in (b"host", b"authorization", b"origin", b"content-type", b"content-encoding"):
                 if len({value for key, value in scope["headers"] if key == name}) > 1:
                     raise BadRequest(f"The request has two {name.decode()} headers that differ")
         self.ctx.hosts.check(headers, version=scope["http_version"])
+
+    async def _authenticate(self, request: Request) -> None:
+        """Before the body is read: what an unknown caller sends takes no memory."""
+        if self._quick_inline:
+            self.ctx.gate.authenticate(request)
+        else:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, self.ctx.gate.authenticate, request)
 
     async def _run(self, route: Route, request: Request, receive: Receive) -> Response:
         if route.quick and self._quick_inline:
             try:
                 request.inline = True
+                self.ctx.gate.authorise(route.needs, request)
                 return route.run(self.ctx, request)
             except WouldBlock:
                 request.inline = False
         if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
             return await self._in_thread(route, request, receive)
+        small = len(request.body) < COUNT_FROM_BYTES  # a long body is not parsed here
+        if small:
+            self.ctx.gate.authorise(route.needs, request)
         key = (request.variables["namespace"], request.variables["table"])
         waited = not self._turns.enter(key)
         if waited:
             async with asyncio.timeout(self.ctx.limits.request_seconds):
                 await self._turns.wait(key)
         try:
-            # The table has just changed: most likely this attempt is stale. A long body is not parsed here.
-            if waited and len(request.body) < COUNT_FROM_BYTES:
+            # The table has just changed: most likely this attempt is stale.
+            if waited and small:
                 route.refuse(self.ctx, request)
             return await self._in_thread(route, request, receive)
         finally:
@@ -304,6 +324,13 @@ class CatalogApp:
 
     def _work(self, route: Route, request: Request) -> Response:
         """The operation, in a thread."""
+        try:
+            self.ctx.gate.authorise(route.needs, request)
+        except (Forbidden, NotFound):
+            done = replay_empty(self.ctx, request) if route.writes else None
+            if done is None:
+                raise
+            return done
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         if route.vends:  # after the record of the idempotency key, which must not keep credentials
             response = finish_created(self.ctx, request, response)

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from frazil.catalog.access.gate import Gate
 from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
@@ -80,12 +81,15 @@ class Context:
     telemetry: Telemetry = field(default_factory=Telemetry)
     hosts: HostGuard = field(default_factory=HostGuard)
     vendors: Mapping[str, Vendor] = field(default_factory=dict)  # by warehouse that can vend credentials
+    pepper: InitVar[bytes | None] = None  # of API keys; None: authentication is off
+    gate: Gate = field(init=False)
     budget: Budget = field(init=False)
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
     _indexes: dict[str, OpenIndexes] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, pepper: bytes | None) -> None:
+        self.gate = Gate(self.database, self.warehouses, pepper=pepper, clock=self.clock)
         self.locks = TableLocks(self.database)
         self.guard = Guard(self.database, self.warehouses, self.files, self.limits)
         self.budget = Budget(self.limits.in_flight_bytes)

@@ -53,6 +53,7 @@ def running_catalog(
     allow_properties: Sequence[str] = (),
     allow_overlap: bool = False,
     limits: Limits | None = None,
+    authentication: str = "off",
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -64,6 +65,8 @@ def running_catalog(
             limits=limits or Limits(),
             allow_properties=allow_properties,
             allow_overlap=allow_overlap,
+            authentication=authentication,
+            pepper_file=str(home / "pepper"),
         )
         app = build_app(options)
         with _serving(app) as port:

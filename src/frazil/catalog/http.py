@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from frazil.catalog.access.privileges import Caller, Need
 from frazil.catalog.bodies import (
     BODY_WEIGHT,
     COUNT_FROM_BYTES,
@@ -62,6 +63,10 @@ class Request:
     inline: bool = False  # the call runs in the event loop: whatever may block must raise WouldBlock
     key: str | None = None  # the idempotency key, checked
     fingerprint: str = ""  # what the key belongs to
+    caller: Caller | None = None  # None when authentication is off, or not needed
+    needs: Sequence[Need] = ()  # what the caller needs for this request
+    authorised: bool = False
+    access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None
     _json: dict[str, Any] | None = None

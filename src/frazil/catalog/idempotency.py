@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 
 from frazil.catalog.context import Context
-from frazil.catalog.http import JSON_TYPE, Request, Response
+from frazil.catalog.http import JSON_TYPE, NO_CONTENT, Request, Response
 from frazil.catalog.metadata import Version, parse_file
 from frazil.catalog.problems import problem_response, status_of
 from frazil.catalog.store import idempotency as store
@@ -43,7 +43,7 @@ def answer_once(ctx: Context, run: Callable[[Context, Request], Response], reque
     text = request.header(HEADER)
     if text is None:
         return run(ctx, request)
-    request.key, request.fingerprint = _check_key(text), _fingerprint(request)
+    _read_key(request, text)
     known = _replay(ctx, request)
     if known is not None:
         return known
@@ -55,6 +55,27 @@ def answer_once(ctx: Context, run: Callable[[Context, Request], Response], reque
         return known
     except CatalogError as exc:
         return _settle(ctx, request, exc)
+
+
+def replay_empty(ctx: Context, request: Request) -> Response | None:
+    """The answer that was given before to a request that its caller lacks the rights for, if it has no content: a drop
+    or a rename that is sent again has taken the grants of its table along.
+    """
+    text = request.header(HEADER)
+    if text is None or request.caller is None:
+        return None
+    _read_key(request, text)
+    assert request.key is not None
+    record = store.find(ctx.database.read(), request.key)
+    empty = record is not None and record.request == request.fingerprint and record.status == NO_CONTENT.status
+    return NO_CONTENT if empty else None
+
+
+def _read_key(request: Request, text: str) -> None:
+    """Notes the key and what it belongs to. Each principal has keys of its own."""
+    key = _check_key(text)
+    request.key = f"{key} {request.caller.principal}" if request.caller is not None else key
+    request.fingerprint = _fingerprint(request)
 
 
 def _settle(ctx: Context, request: Request, failure: CatalogError) -> Response:
@@ -86,6 +107,7 @@ def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) ->
     """The answer of `work`, which is carried out in one transaction together with the record of its idempotency key."""
 
     def work_and_record(sql: Sql) -> Response:
+        ctx.gate.recheck(sql, request)
         response = work(sql)
         if request.key is not None and not _keep(ctx, sql, request, response):
             raise KeyTaken
@@ -111,7 +133,7 @@ def _replay(ctx: Context, request: Request) -> Response | None:
     if record is None:
         return None
     if record.request != request.fingerprint:
-        raise KeyReused(request.key)
+        raise KeyReused(request.key.partition(" ")[0])
     if record.metadata_location is None:
         return Response(record.status, (record.body or "").encode(), [JSON_TYPE] if record.body else [])
     try:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from frazil.catalog import places
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.commit import Change, decide
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
@@ -46,6 +47,10 @@ class Plan:
         metadata = self.new or self.base
         assert metadata is not None, "a plan has a base or a new version"
         return metadata
+
+    def target(self, warehouse: str) -> Target:
+        """The table or view as the object of grants."""
+        return Target(self.kind, warehouse, self.name.key, self.name.name)
 
 
 def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) -> Plan:

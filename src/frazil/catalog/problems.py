@@ -43,6 +43,8 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.UrlTooLong: (414, "UriTooLongException"),
     errors.HeadersTooLarge: (431, "HeadersTooLargeException"),
     errors.TooBusy: (429, "TooManyRequestsException"),
+    errors.NotAuthenticated: (401, "NotAuthorizedException"),
+    errors.Forbidden: (403, "ForbiddenException"),
     errors.HostRefused: (403, "ForbiddenException"),
     errors.OriginRefused: (403, "ForbiddenException"),
     errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
@@ -69,6 +71,8 @@ def problem_response(error: errors.CatalogError) -> Response:
     response = problem(status, kind, message)
     if isinstance(error, errors.MethodNotAllowed):
         response.headers.append((b"allow", ", ".join(error.allowed).encode()))
+    elif status == 401:
+        response.headers.append((b"www-authenticate", b'Bearer realm="frazil"'))
     elif status in (429, 503):
         response.headers.append((b"retry-after", b"1"))
     return response

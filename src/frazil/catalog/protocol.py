@@ -103,7 +103,9 @@ class CatalogProtocol(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         self._silent, self._answered = False, 0
-        self._large = len(data) > self._all.small_bytes or self._wire > 0
+        # A head that comes in several pieces, as TLS cuts it, may be too large though each of them is small.
+        begun = self._in_head and self._since > 0
+        self._large = len(data) > self._all.small_bytes or self._wire > 0 or begun
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserUpgrade, httptools.HttpParserError) as exc:
@@ -266,7 +268,10 @@ class CatalogProtocol(HttpToolsProtocol):
         self._linger()
         if not self.transport.is_closing():
             self.flow.resume_reading()
-            self.transport.write_eof()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            else:
+                self.transport.close()  # TLS has no half-closed connections
 
     def _linger(self) -> None:
         self._lingers_until = self._lingers_until or self.loop.time() + LINGER_SECONDS

@@ -92,7 +92,7 @@ def publish(
     try:
         ctx.files.write_versions(changed)
         faults.reach("metadata.written")
-        answer = transact(ctx, request, lambda sql: _swap_all(ctx, sql, warehouse, plans, response))
+        answer = transact(ctx, request, lambda sql: _swap_all(ctx, sql, request, warehouse, plans, response))
     except LostRace:
         # Certain: the transaction was undone, so no pointer can ever lead to these files.
         for version in changed:
@@ -121,7 +121,7 @@ def _publish_locked(
         plans[:] = _plan_all(ctx, sql, warehouse, changes)
         _check_sizes(ctx, plans)
         ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
-        return _swap_all(ctx, sql, warehouse, plans, respond([plan.result for plan in plans]))
+        return _swap_all(ctx, sql, request, warehouse, plans, respond([plan.result for plan in plans]))
 
     try:
         answer = transact(ctx, request, work)
@@ -155,11 +155,14 @@ def _order(name: Name) -> tuple[str, str]:
     return name.key, name.name
 
 
-def _swap_all(ctx: Context, sql: Sql, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:
+def _swap_all(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
+) -> Response:
     *others, last = sorted(plans, key=lambda plan: _order(plan.name))
     for plan in others:
         _swap(ctx, sql, warehouse, plan, ())
     _swap(ctx, sql, warehouse, last, plans)  # the places of all, together with the last pointer: one round trip
+    ctx.gate.own(sql, request, [plan.target(warehouse.name) for plan in plans if plan.base is None])
     return response
 
 

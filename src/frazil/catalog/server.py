@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import hmac
 import importlib.metadata
+import ipaddress
 import os
 import resource
 import signal
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import uvicorn
 
+from frazil.catalog.access.keys import check_of, pepper_path, read_pepper
 from frazil.catalog.app import CatalogApp, endpoints, vending_endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, now_ms
@@ -25,7 +28,8 @@ from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
 from frazil.catalog.storage import Vendor, open_role, partition_of
-from frazil.catalog.store import open_database
+from frazil.catalog.store import Database, open_database
+from frazil.catalog.store.access import pepper_check
 from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry, build_info, process_counts
@@ -57,6 +61,11 @@ class ServerOptions:
     metrics_folder: str | None = None  # where several workers put their counts together
     storage: Mapping[str, StorageProfile] = field(default_factory=dict)  # by warehouse
     allow_overlap: bool = False  # tables and warehouses may lie in each other
+    authentication: str = "off"  # or "keys"
+    pepper_file: str | None = None  # of API keys; None: next to a SQLite database
+    certificate: str | None = None  # PEM files of TLS
+    certificate_key: str | None = None
+    behind_proxy: bool = False  # a proxy on the way terminates TLS
 
 
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
@@ -71,6 +80,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         if isinstance(database, SqliteDatabase) and database.is_new:
             migrate(database)
         check_schema(database, options.database)
+        pepper = _pepper(options, database)
         cache = VersionCache(options.limits.cache_bytes)
         files = MetadataFiles(cache, PropertyRule(options.allow_properties), options.limits)
         store_missing_places(database, files)
@@ -92,6 +102,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         vendors=vendors,
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
+        pepper=pepper,
     )
 
 
@@ -112,6 +123,52 @@ def open_vendors(warehouses: Warehouses, profiles: Mapping[str, StorageProfile])
             )
         vendors[name] = Vendor(open_role(profile), clock=now_ms, partition=partition_of(profile.role_arn))
     return vendors
+
+
+def _pepper(options: ServerOptions, database: Database) -> bytes | None:
+    """The pepper of the API keys, checked against the database; None when authentication is off."""
+    if options.authentication == "off":
+        return None
+    path = pepper_path(options.database, options.pepper_file)
+    pepper, check = read_pepper(path), pepper_check(database.read())
+    if check is None or not hmac.compare_digest(check, check_of(pepper)):
+        raise ConfigError(
+            f"the pepper in {path} is not the one that the API keys of this database were made with",
+            hint="set server.pepper_file to the file of the server where frazil token create ran",
+            option="server.pepper_file",
+        )
+    return pepper
+
+
+def check_exposure(options: ServerOptions, bound: str) -> None:
+    """Passes when a server may listen on this address: the loopback interface, or any with authentication and TLS."""
+    if bool(options.certificate) != bool(options.certificate_key):
+        raise ConfigError("TLS needs two files: --tls-certificate and --tls-key", option="server.tls_certificate")
+    if _is_loopback(bound):
+        return
+    if options.authentication == "off":
+        raise ConfigError(
+            f"refusing to listen on {bound} without authentication: anyone there could change every table",
+            hint="frazil token create NAME --role admin, then frazil serve --authentication keys",
+            option="server.authentication",
+        )
+    if not options.certificate and not options.behind_proxy:
+        raise ConfigError(
+            f"refusing to listen on {bound} without TLS: tokens would be sent in clear text",
+            hint="--tls-certificate FILE --tls-key FILE, or --behind-proxy when a proxy terminates TLS",
+            option="server.tls_certificate",
+        )
+
+
+def _is_loopback(bound: str) -> bool:
+    """
+    >>> [_is_loopback(address) for address in ("127.0.0.1", "::1", "127.9.9.9", "0.0.0.0", "::", "10.0.0.1", "x")]
+    [True, True, True, False, False, False, False]
+    """
+    try:
+        return ipaddress.ip_address(bound.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def build_app(options: ServerOptions, bound: str = "127.0.0.1") -> CatalogApp:
@@ -140,11 +197,20 @@ def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Calla
     log_to_stderr(options.log_level)
     sys.setswitchinterval(0.0005)  # a thread that comes back from an fsync must not wait 5 ms for its turn
     allow_open_files(options.limits.connections)
+    write_no_core()
     return_memory()
-    app = build_app(options, str(listener.getsockname()[0]))
+    bound = str(listener.getsockname()[0])
+    check_exposure(options, bound)
+    app = build_app(options, bound)
     if opened is not None:
         opened()
-    _Server(uvicorn_config(app)).run(sockets=[listener])
+    _Server(uvicorn_config(app, options)).run(sockets=[listener])
+
+
+def write_no_core() -> None:
+    """A crash leaves no memory image: it would hold tokens, the pepper and the database's password."""
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def return_memory() -> None:
@@ -203,7 +269,8 @@ def _end_now() -> None:
     os._exit(1)
 
 
-def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
+def uvicorn_config(app: CatalogApp, options: ServerOptions | None = None) -> uvicorn.Config:
+    certificate, key = (options.certificate, options.certificate_key) if options else (None, None)
     return uvicorn.Config(
         app,
         log_config=None,
@@ -215,4 +282,6 @@ def uvicorn_config(app: CatalogApp) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=app.ctx.limits.idle_seconds,
         timeout_graceful_shutdown=app.ctx.limits.shutdown_seconds,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
     )

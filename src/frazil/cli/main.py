@@ -57,6 +57,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
         "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),
     },
+    "Access": {
+        "token": ("frazil.cli.access:token", "Make, list, rotate and revoke the API keys of the catalog."),
+        "role": ("frazil.cli.access:role", "Create, drop and list roles, and change their members."),
+        "grant": ("frazil.cli.access:grant", "Grant a privilege on a table, view, namespace or warehouse."),
+        "revoke": ("frazil.cli.access:revoke", "Revoke a privilege, at once on all servers."),
+        "who-can": ("frazil.cli.access:who_can", "List who has a privilege on an object, and why."),
+        "why": ("frazil.cli.access:why", "Show what a principal may do with an object, and why."),
+    },
     "Servers": {
         "serve": ("frazil.cli.serve:serve", "Serve the Iceberg REST catalog."),
         "up": ("frazil.cli.stack:up", "Start the local servers: object store, catalog, more by --with."),

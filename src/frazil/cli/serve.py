@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,10 @@ from frazil.cli.show import echo
 from frazil.errors import ConfigError, PortInUse
 from frazil.processes import MARKER
 from frazil.served import Served, reachable_uri, read_all, record_served
+
+if TYPE_CHECKING:
+    from frazil.catalog import ServerOptions
+    from frazil.config import ServerSettings
 
 
 @click.command()
@@ -60,11 +65,22 @@ from frazil.served import Served, reachable_uri, read_all, record_served
     "--allow-overlap", is_flag=True, default=None, help="Tables, and warehouses, may lie in each other's folders."
 )
 @click.option(
+    "--authentication",
+    type=click.Choice(["off", "keys"]),
+    help="keys: every request needs an API key of 'frazil token create'.  [default: off]",
+)
+@click.option("--tls-certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM, with its chain).")
+@click.option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM).")
+@click.option(
+    "--behind-proxy", is_flag=True, default=None, help="A proxy in front terminates TLS: allow other addresses without."
+)
+@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.pass_obj
 def serve(
     context: Context,
+    /,
     host: str | None,
     port: int | None,
     workers: int | None,
@@ -75,25 +91,18 @@ def serve(
     allow_overlap: bool | None,
     allowed_hosts: Sequence[str],
     log_level: str,
+    **access: str | bool | None,
 ) -> None:
-    """Serve the Iceberg REST catalog."""
+    """Serve the Iceberg REST catalog.
+
+    Any address but the loopback interface needs authentication, and TLS or a proxy that terminates it.
+    """
     flags = {"host": host, "port": port, "workers": workers, "database": database, "allow_overlap": allow_overlap}
-    settings = context.settings_with(**{f"server__{key}": value for key, value in flags.items()}).server
-    from frazil.catalog import ServerOptions, listen
+    settings = context.settings_with(**{f"server__{key}": value for key, value in (flags | access).items()}).server
+    from frazil.catalog import check_exposure, listen
     from frazil.catalog import serve as run
 
-    options = ServerOptions(
-        settings.database.get_secret_value(),
-        parse_warehouses(warehouses) or dict(settings.warehouses),
-        tuple(allowed) or settings.allow_locations,
-        allow_properties=tuple(properties) or settings.allow_properties,
-        allowed_hosts=tuple(allowed_hosts) or settings.allowed_hosts,
-        host=settings.host,
-        limits=settings.limits,
-        storage=settings.storage,
-        log_level=log_level,
-        allow_overlap=settings.allow_overlap,
-    )
+    options = _options(settings, log_level, warehouses, allowed, properties, allowed_hosts)
     try:
         listener = listen(settings.host, settings.port)
     except OSError as exc:
@@ -104,14 +113,50 @@ def serve(
             hint="frazil serve --host 127.0.0.1",
         ) from exc
     address, bound = listener.getsockname()[:2]
+    scheme = "https" if options.certificate else "http"
 
     def announce() -> None:
         if MARKER not in os.environ:  # `frazil up` records what it starts
-            _record(context, reachable_uri(address, bound), options.warehouses)
-        echo(f"Iceberg REST catalog on http://{address}:{bound}", err=True)
+            _record(context, reachable_uri(address, bound, scheme), options.warehouses)
+        echo(f"Iceberg REST catalog on {scheme}://{address}:{bound}", err=True)
 
     with listener:
+        check_exposure(options, address)
         run(options, listener, workers=settings.workers, opened=announce)
+
+
+def _options(
+    settings: ServerSettings,
+    log_level: str,
+    warehouses: Sequence[str],
+    allowed: Sequence[str],
+    properties: Sequence[str],
+    allowed_hosts: Sequence[str],
+) -> ServerOptions:
+    """The options of a server: the lists of flags, if they are given, win over the settings."""
+    from frazil.catalog import ServerOptions
+
+    return ServerOptions(
+        settings.database.get_secret_value(),
+        parse_warehouses(warehouses) or dict(settings.warehouses),
+        tuple(allowed) or settings.allow_locations,
+        allow_properties=tuple(properties) or settings.allow_properties,
+        allowed_hosts=tuple(allowed_hosts) or settings.allowed_hosts,
+        host=settings.host,
+        limits=settings.limits,
+        storage=settings.storage,
+        log_level=log_level,
+        allow_overlap=settings.allow_overlap,
+        authentication=settings.authentication,
+        pepper_file=_text(settings.pepper_file),
+        certificate=_text(settings.tls_certificate),
+        certificate_key=_text(settings.tls_key),
+        behind_proxy=settings.behind_proxy,
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return str(path) if path is not None else None
 
 
 def _record(context: Context, uri: str, warehouses: Mapping[str, str]) -> None:

@@ -58,6 +58,8 @@
     │   ├── UrlTooLong
     │   ├── HeadersTooLarge
     │   ├── TooBusy                  too many concurrent requests; nothing was done
+    │   ├── NotAuthenticated         the request has no token, or one that is not valid
+    │   ├── Forbidden                the caller may see the object, but not do this with it
     │   ├── HostRefused              the Host header names another server
     │   ├── OriginRefused            a web page of another site sent the request
     │   ├── UnsupportedBody          the encoding of the body is not supported
@@ -66,6 +68,7 @@
     │   ├── CommitConflict           nothing was committed; refresh and retry
     │   ├── CommitUnknown            the commit may have happened; check before you retry
     │   └── Unavailable              the database or object store is unreachable or denies access; nothing was changed
+    ├── AccessError                  a key, role or grant does not exist, or cannot be changed so
     ├── SchemaBehind                 the database schema is older than this version; gives the migration command
     ├── SinkError                    the sink stopped; rows that were not committed stay uncommitted
     │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
@@ -90,6 +93,7 @@ Errors can be pickled with their facts.
 
 from frazil.errors.base import Facts, FrazilError
 from frazil.errors.catalog import (
+    AccessError,
     AlreadyExists,
     BadRequest,
     BodyTooLarge,
@@ -97,6 +101,7 @@ from frazil.errors.catalog import (
     CatalogError,
     CommitConflict,
     CommitUnknown,
+    Forbidden,
     HeadersTooLarge,
     HostRefused,
     InvalidChange,
@@ -116,6 +121,7 @@ from frazil.errors.catalog import (
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
+    NotAuthenticated,
     NotFound,
     NotSupported,
     NotVendable,
@@ -174,6 +180,7 @@ from frazil.errors.write import (
 )
 
 __all__ = [
+    "AccessError",
     "AlreadyExists",
     "ArgumentError",
     "AuditFailed",
@@ -192,6 +199,7 @@ __all__ = [
     "DiskFull",
     "DownloadError",
     "Facts",
+    "Forbidden",
     "FrazilError",
     "HeadersTooLarge",
     "HistoryError",
@@ -218,6 +226,7 @@ __all__ = [
     "NoSuchTable",
     "NoSuchView",
     "NoSuchWarehouse",
+    "NotAuthenticated",
     "NotFound",
     "NotSupported",
     "NotVendable",

@@ -207,6 +207,21 @@ class TooBusy(CatalogError):
     """The server is at its limit of concurrent requests; nothing was done, the client may retry."""
 
 
+class NotAuthenticated(CatalogError):
+    """The request has no token, or one that is not valid."""
+
+
+class Forbidden(CatalogError):
+    """The caller may see the object, but not do this with it."""
+
+    def __init__(self, principal: str, privilege: str, target: str) -> None:
+        super().__init__(
+            f"{principal} lacks the privilege {privilege} on {target}",
+            hint=f"frazil why {principal} NAME shows what is granted",
+        )
+        self.principal, self.privilege, self.target = principal, privilege, target
+
+
 class HostRefused(CatalogError):
     """The request's Host header is not a name of this server, for example after DNS rebinding."""
 
@@ -259,6 +274,10 @@ class Unavailable(CatalogError):
     def __init__(self, message: str, *, lasting: bool = False, **facts: Unpack[Facts]) -> None:
         super().__init__(message, **facts)
         self.lasting = lasting  # retrying does not help: keys, permissions or settings must change first
+
+
+class AccessError(FrazilError):
+    """A key, role or grant does not exist, or cannot be changed so."""
 
 
 class SchemaBehind(FrazilError):

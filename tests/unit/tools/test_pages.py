@@ -14,7 +14,7 @@ MOST_CHARACTERS = 5 * 120  # five lines
 # Pages that say what a feature is for, then an example, then these sections, in this order.
 FEATURES = (
     *("catalog", "client", "cluster", "daft", "delta", "engines", "history", "pipelines", "quarantine", "reads"),
-    *("sinks", "stack", "streams", "tables", "upkeep", "upserts", "vector"),
+    *("security", "sinks", "stack", "streams", "tables", "upkeep", "upserts", "vector"),
 )
 SECTIONS = ["Options", "Guarantees", "Limits"]
 

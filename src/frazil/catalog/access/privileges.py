@@ -83,3 +83,17 @@ class Need(NamedTuple):
 
     privilege: Privilege
     target: Target
+
+
+class Caller(NamedTuple):
+    """Who sends a request: the principal, its roles, and what its key is good for."""
+
+    principal: str
+    key_id: str
+    grantees: tuple[str, ...]  # the principal itself as `user:NAME`, and its roles
+    ceiling: frozenset[Privilege]  # what the key may be used for, whatever the principal may do
+
+
+def grantee_of(principal: str) -> str:
+    """A principal as the grantee of its own grants; no role has such a name."""
+    return f"user:{principal}"

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import orjson
 
 from frazil.catalog import plan
+from frazil.catalog.access.privileges import Privilege, Target
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import JSON_TYPE, Headers, Request, Response
@@ -29,11 +30,20 @@ ANONYMOUS = "anonymous"
 NO_STORE = (b"cache-control", b"no-store")
 
 
-def allowed_rights(_ctx: Context, _request: Request) -> tuple[str, Rights]:
-    """The caller, and what it may do with the files of the table. Without authentication everyone may do everything:
-    `delete` will need the privilege drop or maintain.
+def allowed_rights(ctx: Context, request: Request, name: Name, *, staged: bool = False) -> tuple[str, Rights]:
+    """The caller, and what it may do with the files of the table. Without authentication everyone may do everything.
+    The caller may write the files of a table whose creation it stages: the place is free.
     """
-    return ANONYMOUS, Rights.ALL
+    if request.caller is None:
+        return ANONYMOUS, Rights.ALL
+    held = ctx.gate.privileges(request, Target("table", ctx.warehouse(request).name, name.key, name.name))
+    writes = staged and Privilege.CREATE in request.caller.ceiling
+    rights = Rights.READ if writes or Privilege.READ in held else Rights(0)
+    rights |= Rights.WRITE if writes or Privilege.WRITE in held else Rights(0)
+    rights |= Rights.DELETE if held & {Privilege.DROP, Privilege.MAINTAIN} else Rights(0)
+    if Rights.READ not in rights:
+        raise NotVendable(str(name), "the caller may not read the table")
+    return request.caller.principal, rights
 
 
 def wants_credentials(ctx: Context, request: Request) -> bool:
@@ -78,15 +88,17 @@ def finish_created(ctx: Context, request: Request, response: Response) -> Respon
     metadata = orjson.loads(response.body)["metadata"]
     name = Name(request.namespace, request.json()["name"])
     try:
-        return _answer(ctx, request, name, metadata, response)
+        return _answer(ctx, request, name, metadata, response, staged=request.json().get("stage-create") is True)
     except Unavailable as exc:
         log.warning("table %s is answered without credentials: %s", name, exc.message)
         return response
 
 
-def _answer(ctx: Context, request: Request, name: Name, metadata: Json, plain: Response) -> Response:
+def _answer(
+    ctx: Context, request: Request, name: Name, metadata: Json, plain: Response, *, staged: bool = False
+) -> Response:
     try:
-        vended = _vend(ctx, request, name, metadata)
+        vended = _vend(ctx, request, name, metadata, staged=staged)
     except NotVendable as exc:
         # Clients such as PyIceberg always ask, also those that have keys of their own.
         log.warning("table %s is answered without credentials: %s", name, exc.message)
@@ -106,12 +118,12 @@ class _Vended:
         return [{"prefix": f"{location.rstrip('/')}/", "config": self.config} for location in self.locations]
 
 
-def _vend(ctx: Context, request: Request, name: Name, metadata: Json) -> _Vended:
+def _vend(ctx: Context, request: Request, name: Name, metadata: Json, *, staged: bool = False) -> _Vended:
     """Credentials for a table's folders: those that its metadata names, and those that it has left, for its older
     files.
     """
     warehouse = ctx.warehouse(request)
-    principal, rights = allowed_rights(ctx, request)
+    principal, rights = allowed_rights(ctx, request, name, staged=staged)
     named = {location: _check(ctx, warehouse, location) for location in locations_of(metadata)}
     sql = ctx.database.read()
     stored = place_store.list_own(sql, warehouse=warehouse.name, name=name)

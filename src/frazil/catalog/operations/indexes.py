@@ -17,7 +17,7 @@ from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
 from frazil.catalog.locations import parse_location
 from frazil.catalog.operations.tables import find_relation
-from frazil.catalog.store import indexes
+from frazil.catalog.store import access, indexes
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.indexes import StoredIndex
 from frazil.catalog.store.relations import Relation
@@ -82,7 +82,10 @@ def drop_index(ctx: Context, request: Request) -> Response:
 
     def drop(sql: Sql) -> Response:
         table = _table(ctx, request, sql)
-        indexes.drop(sql, table.uuid, _find(sql, table, request).name)
+        index = _find(sql, table, request)
+        indexes.drop(sql, table.uuid, index.name)
+        name = request.name()
+        access.forget_index(sql, (ctx.warehouse(request).name, name.key, name.name, index.name))
         return NO_CONTENT
 
     return transact(ctx, request, drop)

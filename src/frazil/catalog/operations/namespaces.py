@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from frazil.catalog import fields, places
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
@@ -25,7 +26,10 @@ def list_namespaces(ctx: Context, request: Request) -> Response:
     sql = ctx.database.read()
     if parent:
         store.load(sql, warehouse.name, parent)
-    keys, token = page.cut(store.list_children(sql, warehouse.name, parent, after=page.after, limit=page.limit))
+    seen = ctx.gate.seen_namespaces(request, warehouse.name, SEPARATOR.join(parent))
+    keys, token = page.cut(
+        store.list_children(sql, warehouse.name, parent, after=page.after, limit=page.limit, seen=seen)
+    )
     return json_response({"namespaces": [key.split(SEPARATOR) for key in keys], "next-page-token": token})
 
 
@@ -48,6 +52,7 @@ def create_namespace(ctx: Context, request: Request) -> Response:
                 places.set_namespace_place(sql, warehouse, namespace, properties["location"])
         except ConstraintBroken as exc:  # the parent went away in between
             raise NoSuchNamespace(show(namespace[:-1])) from exc
+        ctx.gate.own(sql, request, [Target("namespace", warehouse.name, SEPARATOR.join(namespace))])
         return response
 
     return transact(ctx, request, create)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 from frazil.catalog import fields
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.names import Name, parse_name
@@ -19,6 +20,7 @@ WHERE = "References request"
 MOST_FILES = 50_000
 PAGE_SECONDS = 15.0  # after so long the answer says where the next request goes on
 WAIT_SECONDS = 60.0
+HIDDEN = "(a table that you may not see)"
 
 
 def find_references(ctx: Context, request: Request) -> Response:
@@ -40,7 +42,7 @@ def find_references(ctx: Context, request: Request) -> Response:
     if not ctx.guard.busy.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("another request for references is under way; retry")
     try:
-        return json_response(_look(ctx, Candidates(files), pointers))
+        return json_response(_look(ctx, request, Candidates(files), pointers))
     finally:
         ctx.guard.busy.release()
 
@@ -58,16 +60,24 @@ def _key(pointer: Pointer) -> list[str]:
     return [pointer.uuid, pointer.warehouse, pointer.namespace, pointer.name]
 
 
-def _look(ctx: Context, candidates: Candidates, pointers: list[Pointer]) -> dict[str, object]:
+def _look(ctx: Context, request: Request, candidates: Candidates, pointers: list[Pointer]) -> dict[str, object]:
     until, unknown, token = time.monotonic() + PAGE_SECONDS, None, None
     for pointer in pointers:
         try:
             ctx.guard.spare(candidates, [pointer])
         except ReferencesUnknown as exc:
-            unknown = exc.message
+            unknown = exc.message if _sees(ctx, request, pointer) else "a table that you may not see cannot be read"
             break
         if time.monotonic() > until and pointer is not pointers[-1]:
             token = _key(pointer)
             break
-    references = [{"file": file, "table": table} for file, table in candidates.referenced.items()]
+    hidden = {pointer.label for pointer in pointers if not _sees(ctx, request, pointer)} if ctx.gate.on else set()
+    references = [
+        {"file": file, "table": HIDDEN if table in hidden else table} for file, table in candidates.referenced.items()
+    ]
     return {"referenced": references, "unknown": unknown, "next-page-token": token}
+
+
+def _sees(ctx: Context, request: Request, pointer: Pointer) -> bool:
+    """Whether the caller may learn the name of a table."""
+    return ctx.gate.sees(request, Target(pointer.kind, pointer.warehouse, pointer.namespace, pointer.name))

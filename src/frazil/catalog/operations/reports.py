@@ -28,6 +28,7 @@ def report_metrics(ctx: Context, request: Request) -> Response:
     text = request.body.decode("utf-8")
 
     def keep(sql: Sql) -> Response:
+        ctx.gate.recheck(sql, request)
         find_relation(sql, warehouse, name, "table")
         reports.keep(sql, warehouse.name, name, kind=kind, report=text, now_ms=ctx.clock())
         return NO_CONTENT

@@ -2,7 +2,8 @@
 
 Plans are made while the client waits, and nothing is kept: a plan id and a plan task are the request itself, with the
 part of the scan that is meant, so that any server answers them. What is in one the client could have asked for anyway;
-the checksum is there for damage.
+the checksum is there for damage. Where callers are known, a token is good for its own principal only, and what it asks
+for is checked against the grants again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import importlib.util
 import zlib
 from dataclasses import dataclass, replace
@@ -76,7 +78,7 @@ def plan_table_scan(ctx: Context, request: Request) -> Response:
 def fetch_planning_result(ctx: Context, request: Request) -> Response:
     """The answer of a plan, once more."""
     state = open_table(ctx, request)
-    token = _unpack(request.variables["plan-id"], state, NoSuchPlan)
+    token = _unpack(request.variables["plan-id"], state, NoSuchPlan, ctx.gate.plan_secret(request))
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
     return json_response({"status": "completed", **planned.to_json(page, planned.tasks(page))})
@@ -84,17 +86,18 @@ def fetch_planning_result(ctx: Context, request: Request) -> Response:
 
 def cancel_planning(ctx: Context, request: Request) -> Response:
     """Nothing is held for a plan, so there is nothing to let go."""
-    state, text = open_table(ctx, request), request.variables["plan-id"]
-    token = _open(text)
+    state, text, secret = open_table(ctx, request), request.variables["plan-id"], ctx.gate.plan_secret(request)
+    token = _open(text, secret)
     if not (isinstance(token, dict) and token.get("table") == state.uuid and "id" in token):
-        _unpack(text, state, NoSuchPlan)
+        _unpack(text, state, NoSuchPlan, secret)
     return NO_CONTENT
 
 
 def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
     """The files of a plan task, and further tasks if it has too many for one answer."""
     state = open_table(ctx, request)
-    token = _unpack(fields.text(request.json(), "plan-task", "Fetch scan tasks"), state, NoSuchPlanTask)
+    text, secret = fields.text(request.json(), "plan-task", "Fetch scan tasks"), ctx.gate.plan_secret(request)
+    token = _unpack(text, state, NoSuchPlanTask, secret)
     planned = _Planned(ctx, request, state, token)
     page = planned.page()
     return json_response(planned.to_json(page, planned.tasks(page)))
@@ -196,20 +199,20 @@ def as_bad_request(action: Any) -> Any:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _pack(token: Json) -> str:
+def _pack(token: Json, secret: bytes = b"") -> str:
     """
-    >>> _open(_pack({"a": 1}))
-    {'a': 1}
+    >>> _open(_pack({"a": 1})), _open(_pack({"a": 1}, b"own"), b"other")
+    ({'a': 1}, None)
     """
     packed = zlib.compress(orjson.dumps(token), 6)
-    return base64.urlsafe_b64encode(_digest(packed) + packed).decode().rstrip("=")
+    return base64.urlsafe_b64encode(_digest(packed, secret) + packed).decode().rstrip("=")
 
 
-def _open(text: str) -> Any:
-    """What is in a token; None if it is not one, or not whole."""
+def _open(text: str, secret: bytes = b"") -> Any:
+    """What is in a token; None if it is not one, not whole, or of another principal."""
     try:
         raw = base64.b64decode((text + "=" * (-len(text) % 4)).encode("ascii"), altchars=b"-_", validate=True)
-        if raw[:DIGEST_BYTES] != _digest(raw[DIGEST_BYTES:]):
+        if not hmac.compare_digest(raw[:DIGEST_BYTES], _digest(raw[DIGEST_BYTES:], secret)):
             return None
         plain = zlib.decompressobj().decompress(raw[DIGEST_BYTES:], TOKEN_BYTES)
         if count_values(plain, TOKEN_VALUES) > TOKEN_VALUES:
@@ -221,14 +224,16 @@ def _open(text: str) -> Any:
     return token
 
 
-def _digest(packed: bytes) -> bytes:
-    return hashlib.sha256(b"frazil plan\x00" + packed).digest()[:DIGEST_BYTES]
+def _digest(packed: bytes, secret: bytes) -> bytes:
+    """Where callers are known, a token is signed for the one that it was made for; else this is a checksum."""
+    text = b"frazil plan\x00" + packed
+    return (hmac.digest(secret, text, "sha256") if secret else hashlib.sha256(text).digest())[:DIGEST_BYTES]
 
 
-def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuchPlanTask]) -> _Wanted:
+def _unpack(text: str, state: TableState, refusal: type[NoSuchPlan] | type[NoSuchPlanTask], secret: bytes) -> _Wanted:
     what = "Plan id" if refusal is NoSuchPlan else "Plan task"
     try:
-        token = _open(text)
+        token = _open(text, secret)
         if token["table"] != state.uuid:
             raise refusal(f"{what} belongs to another table than {state.name}")
         wanted = _read_token(token, state)
@@ -359,12 +364,15 @@ class _Planned:
         most, rest = max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)), page.rest
         if len(rest) > most:
             rest = [*rest[: most - 1], Span(rest[most - 1].start, rest[-1].stop)]
-        return [_pack(self.token(span)) for span in rest]
+        return [self._pack(self.token(span)) for span in rest]
 
     def plan_id(self) -> str:
         """The id of the plan; it is part of a URL, so one with a long filter cannot be fetched, only cancelled."""
-        packed = _pack(self.token(None))
-        return packed if len(packed) <= ID_LENGTH else _pack({"table": self._state.uuid, "id": packed[:32]})
+        packed = self._pack(self.token(None))
+        return packed if len(packed) <= ID_LENGTH else self._pack({"table": self._state.uuid, "id": packed[:32]})
+
+    def _pack(self, token: Json) -> str:
+        return _pack(token, self._ctx.gate.plan_secret(self._request))
 
     def token(self, span: Span | None) -> Json:
         wanted = self._wanted

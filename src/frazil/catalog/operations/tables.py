@@ -57,11 +57,12 @@ def list_tables(ctx: Context, request: Request) -> Response:
 def list_relations(ctx: Context, request: Request, kind: str) -> Response:
     warehouse, namespace, page = ctx.warehouse(request), request.namespace, page_of(request)
     sql, key = ctx.database.read(), "\x1f".join(namespace)
+    seen = ctx.gate.seen_relations(request, warehouse.name, key)
     if page.is_all:
-        names, token = relations.list_names(sql, warehouse.name, key, kind), None
+        names, token = relations.list_names(sql, warehouse.name, key, kind, seen=seen), None
     else:
         names, token = page.cut(
-            relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit)
+            relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit, seen=seen)
         )
     if not names and namespaces.find(sql, warehouse.name, namespace) is None:
         raise NoSuchNamespace(show(namespace))
@@ -224,7 +225,9 @@ def register_table(ctx: Context, request: Request) -> Response:
     return transact(
         ctx,
         request,
-        lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite),
+        lambda sql: _point_to(
+            ctx, sql, request, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite
+        ),
     )
 
 
@@ -235,7 +238,9 @@ def _read_foreign(ctx: Context, location: str) -> Version:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
 
 
-def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, overwrite: bool) -> Response:
+def _point_to(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, new: Plan, *, overwrite: bool
+) -> Response:
     name, version = new.name, new.result
     if namespaces.find(sql, warehouse.name, name.namespace) is None:
         raise NoSuchNamespace(show(name.namespace))
@@ -248,6 +253,7 @@ def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, overwr
     if not relations.swap(sql, warehouse.name, relations.Swap(name, "table", old, version.location, uuid, place)):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
     claim_registered(ctx, sql, warehouse, new, replaced=relation is not None and relation.uuid != uuid)
+    ctx.gate.own(sql, request, [new.target(warehouse.name)])
     return table_response(version)
 
 

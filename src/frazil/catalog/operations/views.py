@@ -117,10 +117,12 @@ def register_view(ctx: Context, request: Request) -> Response:
     fields.uuid_text(version.metadata, "view-uuid", f"Metadata file {location}")
     places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
     claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
-    return transact(ctx, request, lambda sql: _point_to(ctx, sql, warehouse, Plan(name, None, version, "view", claims)))
+    return transact(
+        ctx, request, lambda sql: _point_to(ctx, sql, request, warehouse, Plan(name, None, version, "view", claims))
+    )
 
 
-def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan) -> Response:
+def _point_to(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, new: Plan) -> Response:
     version = new.result
     swap = relations.Swap(
         new.name, "view", None, version.location, version.metadata["view-uuid"], version.metadata["location"]
@@ -131,4 +133,5 @@ def _point_to(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan) -> Respon
         relation = relations.find(sql, warehouse.name, swap.name)
         raise taken_error(swap.name, relation.kind if relation else "view", wanted="view")
     claim_registered(ctx, sql, warehouse, new)
+    ctx.gate.own(sql, request, [new.target(warehouse.name)])
     return table_response(version)

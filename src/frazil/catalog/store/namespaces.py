@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from frazil.catalog.names import SEPARATOR, Namespace, show
-from frazil.catalog.store.database import Sql
+from frazil.catalog.store.database import Sql, Statement
 from frazil.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 
 Properties = dict[str, str]
@@ -79,20 +79,16 @@ def drop(sql: Sql, warehouse: str, namespace: Namespace) -> None:
     sql.run("DELETE FROM namespaces WHERE warehouse = ? AND namespace = ?", warehouse, key)
 
 
-def list_children(sql: Sql, warehouse: str, parent: Namespace, *, after: str, limit: int) -> list[str]:
+def list_children(
+    sql: Sql, warehouse: str, parent: Namespace, *, after: str, limit: int, seen: Statement | None = None
+) -> list[str]:
     """The keys of the namespaces right below `parent` (the top level when it is empty), in order, from the one after
-    `after`.
+    `after`; `seen` is a condition on them.
     """
-    if parent:
-        statement = (
-            "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent = ? AND namespace > ? ORDER BY "
-            "namespace LIMIT ?"
-        )
-        rows = sql.rows(statement, warehouse, SEPARATOR.join(parent), after, limit)
-    else:
-        statement = (
-            "SELECT namespace FROM namespaces WHERE warehouse = ? AND parent IS NULL AND namespace > ? ORDER "
-            "BY namespace LIMIT ?"
-        )
-        rows = sql.rows(statement, warehouse, after, limit)
-    return [row[0] for row in rows]
+    condition, parameters = seen or ("", ())
+    below, key = ("= ?", (SEPARATOR.join(parent),)) if parent else ("IS NULL", ())
+    statement = (
+        f"SELECT namespace FROM namespaces WHERE warehouse = ? AND parent {below} AND namespace > ?"  # noqa: S608  # constants
+        f"{condition} ORDER BY namespace LIMIT ?"
+    )
+    return [row[0] for row in sql.rows(statement, warehouse, *key, after, *parameters, limit)]

@@ -118,22 +118,26 @@ def rename(sql: Sql, warehouse: str, source: Name, target: Name, kind: str) -> b
     return sql.run(statement, target.key, target.name, warehouse, source.key, source.name, kind) == 1
 
 
-def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str) -> list[str]:
-    """All names in a namespace, in order."""
+def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, seen: Statement | None = None) -> list[str]:
+    """All names in a namespace, in order; `seen` is a condition on them."""
+    condition, parameters = seen or ("", ())
     # The database joins them: one long text is read twice as fast as thousands of rows. No name holds a control
     # character.
-    statement = f"SELECT {sql.join_names} FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ?"  # noqa: S608  # a constant
-    joined = sql.rows(statement, warehouse, namespace_key, kind)[0][0]
+    statement = f"SELECT {sql.join_names} FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ?{condition}"  # noqa: S608  # constants
+    joined = sql.rows(statement, warehouse, namespace_key, kind, *parameters)[0][0]
     return sorted(joined.split(SEPARATOR)) if joined else []
 
 
-def page_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after: str, limit: int) -> list[str]:
-    """Names in a namespace, in order, from the one after `after`."""
+def page_names(
+    sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after: str, limit: int, seen: Statement | None = None
+) -> list[str]:
+    """Names in a namespace, in order, from the one after `after`; `seen` is a condition on them."""
+    condition, parameters = seen or ("", ())
     statement = (
-        "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ? ORDER BY "
-        "name LIMIT ?"
+        "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ?"  # noqa: S608  # constants
+        f"{condition} ORDER BY name LIMIT ?"
     )
-    return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, limit)]
+    return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, *parameters, limit)]
 
 
 def uuid_is_used(sql: Sql, uuid: str) -> bool:

@@ -1,0 +1,235 @@
+"""The gate: who sends a request, and whether the request may be carried out.
+
+Every request passes it, also those that are answered in the event loop: authenticate, authorise, then the rest. A
+change is checked once more inside its own transaction if keys, roles or grants have changed meanwhile.
+
+An object that a caller may not see does not exist for the caller: the answer is that of a missing one, decided before
+anything is looked up. What is remembered of keys and grants holds for one version of the database's access state, and
+only what was allowed is remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from frazil.catalog.access import keys
+from frazil.catalog.access.needs import Needs
+from frazil.catalog.access.privileges import Caller, Need, Privilege, Target, grantee_of, included
+from frazil.catalog.http import Request
+from frazil.catalog.names import SEPARATOR, show
+from frazil.catalog.store import access as store
+from frazil.catalog.store.database import Database, Sql, Statement
+from frazil.catalog.warehouse import Warehouses
+from frazil.errors import (
+    CatalogError,
+    Forbidden,
+    NoSuchIndex,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    NotAuthenticated,
+)
+
+KEY_SECONDS = 60.0  # that a verified key is remembered at most
+MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
+_ALL = frozenset(Privilege)
+_NO_DIGEST = "0" * 64  # compared where there is no key, so that it takes as long
+
+
+class _Remembered(NamedTuple):
+    caller: Caller
+    version: int
+    until: float  # monotonic
+    expires_ms: int | None
+
+
+class Gate:
+    """The gate of one server process. Without a pepper authentication is off, and everything passes."""
+
+    def __init__(
+        self, database: Database, warehouses: Warehouses, *, pepper: bytes | None, clock: Callable[[], int]
+    ) -> None:
+        self._database, self._warehouses, self._clock = database, warehouses, clock
+        self._pepper = pepper or b""
+        self.on = pepper is not None
+        self._keys: dict[bytes, _Remembered] = {}  # by a hash of the key
+        # (version, what a principal may do with an object)
+        self._decisions: tuple[int, dict[tuple[str, Target], frozenset[Privilege]]] = (0, {})
+
+    # --- who ---------------------------------------------------------------------------------------------------------
+
+    def authenticate(self, request: Request) -> None:
+        """Notes in the request who sends it; raises NotAuthenticated."""
+        sql = self._database.read()
+        request.access_version = store.version(sql)
+        request.caller = self._caller(sql, _bearer(request.headers), request.access_version)
+
+    def _caller(self, sql: Sql, token: bytes, version: int) -> Caller:
+        fingerprint = hashlib.sha256(token).digest()
+        known = self._keys.get(fingerprint)
+        if known is not None and known.version == version and time.monotonic() < known.until:
+            if known.expires_ms is None or self._clock() < known.expires_ms:
+                return known.caller
+            raise _unknown()
+        caller, expires_ms = self._verify(sql, token)
+        if len(self._keys) >= MOST_KEYS:
+            self._keys = {}
+        self._keys[fingerprint] = _Remembered(caller, version, time.monotonic() + KEY_SECONDS, expires_ms)
+        return caller
+
+    def _verify(self, sql: Sql, token: bytes) -> tuple[Caller, int | None]:
+        key_id = keys.key_id_of(token)
+        key = store.find_key(sql, key_id) if key_id is not None else None
+        same = hmac.compare_digest(keys.digest_of(self._pepper, token), key.digest if key is not None else _NO_DIGEST)
+        if key is None or not same or key.revoked_ms is not None:
+            raise _unknown()
+        if key.expires_ms is not None and key.expires_ms <= self._clock():
+            raise _unknown()
+        grantees = (grantee_of(key.principal), *store.roles_of(sql, key.principal))
+        ceiling = included(key.scopes.split(",")) if key.scopes else _ALL
+        return Caller(key.principal, key.id, grantees, ceiling), key.expires_ms
+
+    # --- what --------------------------------------------------------------------------------------------------------
+
+    def authorise(self, needs: Needs, request: Request) -> None:
+        """Passes when the caller has what the request needs."""
+        if not self.on or request.caller is None or request.authorised:
+            return
+        try:
+            request.needs = needs.find(request, self._warehouses)
+        except NoSuchWarehouse as exc:
+            raise NoSuchWarehouse(exc.message) from None  # its hint lists the others
+        sql = self._database.read()
+        for need in request.needs:
+            if not self._has(sql, request.caller, need, request.access_version):
+                raise self._refusal(sql, request, need)
+        request.authorised = True
+
+    def recheck(self, sql: Sql, request: Request) -> None:
+        """The same inside the transaction of a change: passes at once if nothing has changed since."""
+        if request.caller is None:
+            return
+        version = store.version(sql)
+        if version != request.access_version:
+            request.caller = self._verify(sql, _bearer(request.headers))[0]
+            self._check(sql, request)
+        if any(need.privilege in (Privilege.DROP, Privilege.PURGE) for need in request.needs):
+            # The name may belong to another table next: what is remembered about it ends.
+            store.raise_version(sql)
+
+    def _check(self, sql: Sql, request: Request) -> None:
+        """Passes when the caller has what it needs; remembers nothing, for the transaction may be undone."""
+        caller = request.caller
+        assert caller is not None
+        for need in request.needs:
+            if need.privilege not in caller.ceiling & self._privileges(sql, caller, need.target):
+                raise self._refusal(sql, request, need)
+
+    def _has(self, sql: Sql, caller: Caller, need: Need, version: int) -> bool:
+        if need.privilege not in caller.ceiling:
+            return False
+        if self._decisions[0] != version or len(self._decisions[1]) > MOST_DECISIONS:
+            self._decisions = (version, {})
+        held_version, decisions = self._decisions
+        key = (caller.principal, need.target)
+        if need.privilege in decisions.get(key, ()) and held_version == version:
+            return True
+        privileges = self._privileges(sql, caller, need.target)
+        if need.privilege not in privileges:
+            return False
+        if held_version == version:
+            decisions[key] = privileges
+        return True
+
+    @staticmethod
+    def _privileges(sql: Sql, caller: Caller, target: Target) -> frozenset[Privilege]:
+        """What the caller's grants give on an object. What holds something that can be seen can be seen itself."""
+        privileges = included(store.granted(sql, caller.grantees, target[1:]))
+        if not privileges and target.kind not in ("server", "index"):
+            inside = store.sees_inside(sql, caller.grantees, target[1:])
+            return frozenset((Privilege.DISCOVER,)) if inside else privileges
+        return privileges
+
+    def _refusal(self, sql: Sql, request: Request, need: Need) -> CatalogError:
+        """Forbidden, or what is said about an object that does not exist."""
+        caller, target = request.caller, need.target
+        assert caller is not None
+        if target.kind == "server" or Privilege.DISCOVER in self._privileges(sql, caller, target):
+            return Forbidden(caller.principal, need.privilege.value, str(target))
+        if not store.granted(sql, caller.grantees, (target.warehouse, "", "", "")) and not store.sees_inside(
+            sql, caller.grantees, (target.warehouse, "", "", "")
+        ):
+            asked = request.variables.get("prefix") or request.query.get("warehouse") or target.warehouse
+            return NoSuchWarehouse(f"Warehouse does not exist: {asked}")
+        namespace = show(target.namespace.split(SEPARATOR))
+        if target.kind == "namespace":
+            return NoSuchNamespace(namespace)
+        name = f"{namespace}.{target.name}"
+        if target.kind == "index" and store.sees_inside(sql, caller.grantees, target[1:]):
+            return NoSuchIndex(f"{name}.{target.index_name}")
+        return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
+
+    # --- lists and new objects ---------------------------------------------------------------------------------------
+
+    def privileges(self, request: Request, target: Target) -> frozenset[Privilege]:
+        """What the caller may do with an object, as far as its key is good for it."""
+        assert request.caller is not None
+        return self._privileges(self._database.read(), request.caller, target) & request.caller.ceiling
+
+    def sees(self, request: Request, target: Target) -> bool:
+        """Whether the caller may know that an object exists."""
+        if request.caller is None:
+            return True
+        return Privilege.DISCOVER in self._privileges(self._database.read(), request.caller, target)
+
+    def _sees_all(self, request: Request, target: Target) -> bool:
+        if request.caller is None:
+            return True
+        return bool(store.granted(self._database.read(), request.caller.grantees, target[1:]))
+
+    def seen_relations(self, request: Request, warehouse: str, namespace: str) -> Statement | None:
+        """The condition that leaves the tables and views that the caller may see; None for all."""
+        if request.caller is None or self._sees_all(request, Target("namespace", warehouse, namespace)):
+            return None
+        return store.seen_relations(request.caller.grantees, warehouse, namespace)
+
+    def seen_namespaces(self, request: Request, warehouse: str, parent: str) -> Statement | None:
+        """The same for the namespaces below a parent, or at the top of a warehouse."""
+        target = Target("namespace", warehouse, parent) if parent else Target("warehouse", warehouse)
+        if request.caller is None or self._sees_all(request, target):
+            return None
+        return store.seen_namespaces(request.caller.grantees, warehouse)
+
+    def own(self, sql: Sql, request: Request, targets: Sequence[Target]) -> None:
+        """Gives the caller `manage` on what it has created, in the transaction that creates it."""
+        if request.caller is None:
+            return
+        grantee, now = grantee_of(request.caller.principal), self._clock()
+        for target in targets:
+            if Privilege.MANAGE not in included(store.granted(sql, request.caller.grantees, target[1:])):
+                store.add_grant(sql, store.Grant(grantee, "manage", target[1:], "created it", now))
+
+    def plan_secret(self, request: Request) -> bytes:
+        """What the plan ids of this caller are signed with."""
+        return keys.plan_secret(self._pepper, request.caller.principal) if request.caller is not None else b""
+
+
+def _bearer(headers: dict[bytes, bytes]) -> bytes:
+    """The token of a request."""
+    value = headers.get(b"authorization")
+    if value is None:
+        raise NotAuthenticated("The request has no Authorization header", hint="send a token as 'Bearer frz_...'")
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise NotAuthenticated("The Authorization header is not of the scheme Bearer")
+    return token.strip()
+
+
+def _unknown() -> NotAuthenticated:
+    """One message for a token that is malformed, unknown, revoked or expired."""
+    return NotAuthenticated("The token is not valid, or no longer", hint="frazil token list shows which are")

@@ -1,0 +1,257 @@
+"""What an operator does with keys, roles and grants: each function is one transaction on the catalog's database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from frazil.catalog.access import keys
+from frazil.catalog.access.privileges import Privilege, Target, grantee_of, included
+from frazil.catalog.names import SEPARATOR, Name
+from frazil.catalog.store import access as store
+from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store.access import Grant, StoredKey
+from frazil.catalog.store.database import Database, Sql
+from frazil.errors import AccessError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
+ADMIN = "admin"  # the role that has `manage` on the server from the start
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made. Its text is not kept anywhere."""
+
+    id: str
+    principal: str
+    token: str
+    expires_ms: int | None
+
+    def __repr__(self) -> str:
+        return f"NewKey(id={self.id!r}, principal={self.principal!r})"
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def open_pepper(database: Database, path: Path) -> bytes:
+    """The pepper of the database's keys; a new one, when there are no keys yet and no file."""
+    check = store.pepper_check(database.read())
+    pepper = keys.make_pepper(path) if check is None else keys.read_pepper(path)
+    if check is not None and check != keys.check_of(pepper):
+        raise AccessError(
+            f"the pepper in {path} is not the one that the API keys of this database were made with",
+            hint="set server.pepper_file to the file of the server",
+            option="server.pepper_file",
+        )
+    return pepper
+
+
+def create_token(
+    database: Database,
+    pepper: bytes,
+    principal: str,
+    *,
+    now_ms: int,
+    roles: Sequence[str] = (),
+    scopes: Sequence[str] = (),
+    expires_ms: int | None = None,
+) -> NewKey:
+    """A key for a principal, which is made if it is new and becomes a member of these roles."""
+    _check_name(principal, "principal")
+    key_id, token = keys.new_key()
+    scope_text = ",".join(sorted({_privilege(scope) for scope in scopes}))
+    digest = keys.digest_of(pepper, token.encode())
+    key = StoredKey(key_id, principal, digest, scope_text, now_ms, expires_ms, None)
+
+    def create(sql: Sql) -> None:
+        store.set_pepper_check(sql, keys.check_of(pepper))
+        store.add_principal(sql, principal, now_ms=now_ms)
+        for role in roles:
+            _find_role(sql, role)
+            store.add_member(sql, role, principal)
+        store.add_key(sql, key)
+
+    database.write(create)
+    return NewKey(key_id, principal, token, expires_ms)
+
+
+def rotate_token(database: Database, pepper: bytes, key_id: str, *, now_ms: int, keep_ms: int) -> NewKey:
+    """A new key with the principal, the scopes and the lifetime of another, which stays valid for `keep_ms` more."""
+    new_id, token = keys.new_key()
+
+    def rotate(sql: Sql) -> NewKey:
+        old = _find_key(sql, key_id)
+        if old.revoked_ms is not None:
+            raise AccessError(f"the key {key_id} is revoked", hint="frazil token create makes a new one", got=key_id)
+        lifetime = old.expires_ms - old.created_ms if old.expires_ms is not None else None
+        expires_ms = now_ms + lifetime if lifetime is not None else None
+        digest = keys.digest_of(pepper, token.encode())
+        store.add_key(sql, replace(old, id=new_id, digest=digest, created_ms=now_ms, expires_ms=expires_ms))
+        store.end_key(sql, key_id, expires_ms=now_ms + keep_ms)
+        return NewKey(new_id, old.principal, token, expires_ms)
+
+    return database.write(rotate)
+
+
+def revoke_token(database: Database, key_id: str, *, now_ms: int) -> StoredKey:
+    """Ends a key at once, on all servers."""
+
+    def revoke(sql: Sql) -> StoredKey:
+        key = _find_key(sql, key_id)
+        store.end_key(sql, key_id, revoked_ms=now_ms)
+        return key
+
+    return database.write(revoke)
+
+
+def _find_key(sql: Sql, key_id: str) -> StoredKey:
+    key = store.find_key(sql, key_id)
+    if key is None:
+        # Someone may have adding the whole key: no more than its id is repeated.
+        raise AccessError(f"there is no key {key_id[:16]!r}", hint="frazil token list shows all ids", got=key_id[:16])
+    return key
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def create_role(database: Database, name: str, *, now_ms: int) -> bool:
+    _check_name(name, "role")
+    return database.write(lambda sql: store.add_role(sql, name, now_ms=now_ms))
+
+
+def drop_role(database: Database, name: str) -> None:
+    if name == ADMIN:
+        raise AccessError(f"the role {ADMIN} cannot be dropped", got=name)
+
+    def drop(sql: Sql) -> None:
+        _find_role(sql, name)
+        store.drop_role(sql, name)
+
+    database.write(drop)
+
+
+def change_member(database: Database, role: str, principal: str, *, member: bool) -> bool:
+    """Whether the principal was none before, or was one."""
+
+    def change(sql: Sql) -> bool:
+        _find_role(sql, role)
+        _find_principal(sql, principal)
+        return store.add_member(sql, role, principal) if member else store.remove_member(sql, role, principal)
+
+    return database.write(change)
+
+
+# --- grants ----------------------------------------------------------------------------------------------------------
+
+
+def change_grant(
+    database: Database, privilege: str, target: Target, grantee: str, *, adding: bool, by: str, now_ms: int
+) -> bool:
+    """Gives a privilege to a role, or to a principal as `user:NAME`, or takes it away; false if nothing changed."""
+    grant = Grant(grantee, _privilege(privilege), target[1:], by, now_ms)
+
+    def change(sql: Sql) -> bool:
+        _find_grantee(sql, grantee)
+        return store.add_grant(sql, grant) if adding else store.remove_grant(sql, grant)
+
+    return database.write(change)
+
+
+def find_target(sql: Sql, warehouse: str, name: str, *, index: str = "", namespace: bool = False) -> Target:
+    """The table, view or namespace of a dotted name."""
+    levels = tuple(name.split("."))
+    table = Name(levels[:-1], levels[-1])
+    relation = relations.find(sql, warehouse, table) if len(levels) > 1 and not namespace else None
+    if relation is not None:
+        return Target("index" if index else relation.kind, warehouse, table.key, table.name, index)
+    if not index and namespaces.find(sql, warehouse, levels) is not None:
+        return Target("namespace", warehouse, SEPARATOR.join(levels))
+    raise AccessError(
+        f"warehouse {warehouse} has no table, view or namespace {name}", hint="frazil tables lists them", got=name
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a principal has a privilege on an object."""
+
+    principal: str
+    privilege: str  # that was granted
+    grantee: str
+    on: str  # the object that it was granted on
+    granted_by: str
+
+
+def explain(sql: Sql, target: Target, *, principal: str | None = None, privilege: str | None = None) -> list[Reason]:
+    """The grants that give a principal, or anyone, a privilege, or any, on an object."""
+    if principal is not None:
+        _find_principal(sql, principal)
+    members = store.all_members(sql)
+    wanted = _privilege(privilege) if privilege is not None else None
+    reasons = []
+    for grant in store.grants_on(sql, target[1:]):
+        if wanted is not None and wanted not in included([grant.privilege]):
+            continue
+        holders = members.get(grant.grantee, [grant.grantee.removeprefix("user:")])
+        for holder in holders:
+            if principal in (None, holder):
+                on = str(_target_of(grant.object, target))
+                reasons.append(Reason(holder, grant.privilege, grant.grantee, on, grant.granted_by))
+    return reasons
+
+
+def _target_of(names: store.Object, target: Target) -> Target:
+    warehouse, namespace, name, index = names
+    kind = (
+        "index"
+        if index
+        else ("view" if target.kind == "view" else "table")
+        if name
+        else "namespace"
+        if namespace
+        else "warehouse"
+        if warehouse
+        else "server"
+    )
+    return Target(kind, *names)
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check_name(name: str, what: str) -> None:
+    if not NAME.fullmatch(name):
+        raise AccessError(
+            f"{what} {name[:60]!r}: expected letters, digits, '_', '.', '@' and '-', at most 128", got=name[:60]
+        )
+
+
+def _privilege(text: str) -> str:
+    try:
+        return Privilege(text).value
+    except ValueError:
+        names = ", ".join(Privilege)
+        raise AccessError(f"privilege {text[:40]!r}: expected one of {names}", got=text[:40]) from None
+
+
+def _find_role(sql: Sql, name: str) -> None:
+    if not store.has_role(sql, name):
+        raise AccessError(f"there is no role {name[:60]!r}", hint=f"frazil role create {name[:60]}", got=name[:60])
+
+
+def _find_principal(sql: Sql, name: str) -> None:
+    if not store.has_principal(sql, name):
+        raise AccessError(
+            f"there is no principal {name[:60]!r}", hint=f"frazil token create {name[:60]}", got=name[:60]
+        )
+
+
+def _find_grantee(sql: Sql, grantee: str) -> None:
+    if grantee.startswith(grantee_of("")):
+        _find_principal(sql, grantee.removeprefix(grantee_of("")))
+    else:
+        _find_role(sql, grantee)

@@ -1,0 +1,113 @@
+"""A catalog with authentication, and clients of it that have grants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+
+from frazil.catalog import (
+    Target,
+    change_grant,
+    create_token,
+    migrate,
+    open_database,
+    open_pepper,
+    running_catalog,
+)
+from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.catalog.store.database import Database
+from tests.kit.catalog_databases import Client
+
+SERVER = Target("server")
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def bearer_session(token: str) -> requests.Session:
+    session = requests.Session()
+    session.headers["Authorization"] = f"Bearer {token}"
+    return session
+
+
+@dataclass
+class Guarded:
+    """A running catalog that asks for API keys."""
+
+    server: EmbeddedCatalog
+    database: Database  # a connection of its own, as the command line has
+    pepper: bytes
+    admin: Client
+    _sessions: list[requests.Session] = field(default_factory=list)
+
+    def token(
+        self,
+        principal: str,
+        *,
+        roles: Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        expires_ms: int | None = None,
+    ) -> str:
+        key = create_token(
+            self.database, self.pepper, principal, now_ms=now_ms(), roles=roles, scopes=scopes, expires_ms=expires_ms
+        )
+        return key.token
+
+    def client(self, token: str, *, uri: str | None = None) -> Client:
+        self._sessions.append(bearer_session(token))
+        return Client(uri or self.server.uri, session=self._sessions[-1])
+
+    def user(self, principal: str, *grants: tuple[str, Target], scopes: Sequence[str] = ()) -> Client:
+        """A client of a new principal with these grants."""
+        client = self.client(self.token(principal, scopes=scopes))
+        for privilege, target in grants:
+            self.grant(privilege, target, principal)
+        return client
+
+    def grant(self, privilege: str, target: Target, principal: str) -> None:
+        self._change(privilege, target, principal, adding=True)
+
+    def revoke(self, privilege: str, target: Target, principal: str) -> None:
+        self._change(privilege, target, principal, adding=False)
+
+    def _change(self, privilege: str, target: Target, principal: str, *, adding: bool) -> None:
+        changed = change_grant(
+            self.database, privilege, target, f"user:{principal}", adding=adding, by="test", now_ms=now_ms()
+        )
+        assert changed
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+
+
+@contextmanager
+def guarded_catalog(folder: Path, database: str) -> Iterator[Guarded]:
+    """A catalog with authentication, two warehouses, and a client of the role admin."""
+    opened = open_database(database)
+    migrate(opened)
+    pepper = open_pepper(opened, folder / "pepper")
+    token = create_token(opened, pepper, "root", now_ms=now_ms(), roles=["admin"]).token
+    warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
+    with running_catalog(folder, database=database, warehouses=warehouses, authentication="keys") as server:
+        guarded = Guarded(server, opened, pepper, Client(server.uri, session=bearer_session(token)))
+        try:
+            yield guarded
+        finally:
+            guarded.admin.session.close()
+            guarded.close()
+            opened.close()
+
+
+def namespace(name: str, warehouse: str = "default") -> Target:
+    return Target("namespace", warehouse, name)
+
+
+def table(name: str, namespace_key: str = "ns", warehouse: str = "default") -> Target:
+    return Target("table", warehouse, namespace_key, name)
