@@ -8,18 +8,23 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
+import daft
+import duckdb
 import pyarrow as pa
 import pytest
 import requests
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from duckdb_extensions import import_extension
 from pyiceberg.catalog import load_catalog
 
+import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.processes import wait_until
@@ -101,7 +106,17 @@ def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("catalog")
     environment = {**os.environ, **server_environment(store)}
     places = {"default": f"s3://{BUCKET}/w", "local": str(folder / "local")}
-    command = [sys.executable, "-m", "frazil", "serve", "--port", "0", "--log-level", "debug"]
+    with serving(folder, environment, places) as uri:
+        for warehouse in places:
+            url = f"{uri}/v1/{warehouse}/namespaces"
+            requests.post(url, json={"namespace": ["ns"]}, timeout=30).raise_for_status()
+        yield Lake(uri, folder, environment, store)
+
+
+@contextmanager
+def serving(folder: Path, environment: Mapping[str, str], places: Mapping[str, str], *more: str) -> Iterator[str]:
+    """`frazil serve` in a process of its own: its address."""
+    command = [sys.executable, "-m", "frazil", "serve", "--port", "0", "--log-level", "debug", *more]
     command += [part for name, place in places.items() for part in ("--warehouse", f"{name}={place}")]
     log = folder / "server.log"
     with (
@@ -110,11 +125,7 @@ def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     ):
         try:
             assert wait_until(lambda: "catalog on http://" in log.read_text() or server.poll() is not None, 60)
-            uri = re.findall(r"catalog on (http://\S+)", log.read_text())[0]
-            for warehouse in places:
-                url = f"{uri}/v1/{warehouse}/namespaces"
-                requests.post(url, json={"namespace": ["ns"]}, timeout=30).raise_for_status()
-            yield Lake(uri, folder, environment, store)
+            yield re.findall(r"catalog on (http://\S+)", log.read_text())[0]
         finally:
             server.terminate()
 
@@ -189,6 +200,21 @@ def test_only_a_warehouse_that_vends_says_so(lake: Lake) -> None:
         for name in ("default", "local")
     }
     assert said == {"default": True, "local": False}
+
+
+def test_every_worker_vends(lake: Lake, tmp_path: Path) -> None:
+    with serving(tmp_path, lake.environment, {"default": f"s3://{BUCKET}/workers"}, "--workers", "2") as uri:
+        answers = [requests.get(f"{uri}/v1/config", timeout=30).json()["endpoints"] for _ in range(10)]
+    assert all("tables/{table}/credentials" in " ".join(endpoints) for endpoints in answers)
+
+
+@pytest.mark.parametrize(("name", "place"), [("default", "folder"), ("cold", f"s3://{BUCKET}/w")])
+def test_a_server_with_a_role_for_a_warehouse_that_cannot_have_one_does_not_start(
+    lake: Lake, tmp_path: Path, name: str, place: str
+) -> None:
+    command = [sys.executable, "-m", "frazil", "serve", "--port", "0", "--warehouse", f"{name}={place}"]
+    done = subprocess.run(command, cwd=tmp_path, env=lake.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "server.storage.default" in done.stderr) == (2, True)
 
 
 def test_a_warehouse_that_does_not_vend_ignores_the_wish_and_refuses_the_request(lake: Lake) -> None:
@@ -310,6 +336,32 @@ def test_pyiceberg_reads_and_writes_without_keys_of_its_own(lake: Lake) -> None:
     table.delete("id = 2")
     loaded = load_catalog("again", type="rest", uri=lake.uri).load_table("ns.pyiceberg")
     assert sorted(loaded.scan().to_arrow()["id"].to_pylist()) == [1, 1, 3, 3]
+
+
+def test_duckdb_reads_and_writes_without_keys_of_its_own(lake: Lake) -> None:
+    with duckdb.connect() as duck:
+        for name in ("httpfs", "avro", "iceberg"):
+            import_extension(name, con=duck)
+        options = f"TYPE iceberg, ENDPOINT '{lake.uri}', AUTHORIZATION_TYPE 'none'"
+        duck.execute(f"ATTACH '' AS lake ({options}, ACCESS_DELEGATION_MODE 'vended_credentials')")
+        duck.execute("CREATE TABLE lake.ns.duck AS SELECT 1::BIGINT AS id")
+        duck.execute("INSERT INTO lake.ns.duck VALUES (2), (3)")
+        assert duck.execute("SELECT id FROM lake.ns.duck ORDER BY id").fetchall() == [(1,), (2,), (3,)]
+
+
+def test_daft_reads_and_writes_without_keys_of_its_own(lake: Lake) -> None:
+    table = load_catalog("daft", type="rest", uri=lake.uri).create_table("ns.daft", schema=ROWS.schema)
+    daft.from_arrow(ROWS).write_iceberg(table, mode="append")
+    table.refresh()
+    assert sorted(daft.read_iceberg(table).to_pydict()["id"]) == [1, 2, 3]
+
+
+def test_a_frazil_lake_reads_and_writes_without_keys_of_its_own(lake: Lake) -> None:
+    catalog = FrazilCatalog("lake", uri=lake.uri)
+    catalog.create_table("ns.sink", schema=ROWS.schema)
+    with frazil.sinks.open("ns.sink", name="s", catalog=catalog) as sink:
+        sink.write(ROWS, position={"s": 1})
+    assert sorted(catalog.load_table("ns.sink").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
 def test_a_frazil_client_with_keys_keeps_them(lake: Lake) -> None:

@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 
+from frazil.catalog.access.privileges import included
 from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.operations.credentials import rights_of
 from frazil.catalog.storage import POLICY_LENGTH, Credentials, Rights, Vendor, check_apart, session_policy
 from frazil.errors import NotVendable, Unavailable
 from tests.kit.raising import raises
@@ -98,6 +100,22 @@ def test_tables_that_a_store_may_confuse_get_no_credentials(other: str) -> None:
 
 def test_neighbours_with_another_name_get_credentials() -> None:
     check_apart([SALES], ["s3:/lake/w/sales2/", "s3:/lake/w/sale/", "s3:/cold/w/sales/", "s3:/lake/x/sales/"])
+
+
+@pytest.mark.parametrize(
+    ("granted", "rights"),
+    [
+        ("discover", Rights(0)),
+        ("create", Rights(0)),
+        ("drop", Rights(0)),
+        ("read", Rights.READ),
+        ("write", Rights.READ | Rights.WRITE),
+        ("maintain", Rights.ALL),
+        ("manage", Rights.ALL),
+    ],
+)
+def test_only_drop_and_maintain_allow_to_delete_files(granted: str, rights: Rights) -> None:
+    assert rights_of(included([granted])) == rights
 
 
 # --- kept credentials ------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -36,14 +37,30 @@ def allowed_rights(ctx: Context, request: Request, name: Name, *, staged: bool =
     """
     if request.caller is None:
         return ANONYMOUS, Rights.ALL
-    held = ctx.gate.privileges(request, Target("table", ctx.warehouse(request).name, name.key, name.name))
-    writes = staged and Privilege.CREATE in request.caller.ceiling
-    rights = Rights.READ if writes or Privilege.READ in held else Rights(0)
-    rights |= Rights.WRITE if writes or Privilege.WRITE in held else Rights(0)
-    rights |= Rights.DELETE if held & {Privilege.DROP, Privilege.MAINTAIN} else Rights(0)
+    rights = rights_of(ctx.gate.privileges(request, Target("table", ctx.warehouse(request).name, name.key, name.name)))
+    if staged and Privilege.CREATE in request.caller.ceiling:
+        rights |= Rights.READ | Rights.WRITE
     if Rights.READ not in rights:
         raise NotVendable(str(name), "the caller may not read the table")
     return request.caller.principal, rights
+
+
+def rights_of(privileges: Iterable[Privilege]) -> Rights:
+    """What privileges on a table allow with its files: writers may add files, and delete none.
+
+    >>> rights_of([Privilege.READ, Privilege.WRITE]) == Rights.READ | Rights.WRITE
+    True
+    >>> rights_of([Privilege.READ, Privilege.DROP]) == Rights.READ | Rights.DELETE
+    True
+    """
+    held, rights = frozenset(privileges), Rights(0)
+    if Privilege.READ in held:
+        rights |= Rights.READ
+        if Privilege.WRITE in held:
+            rights |= Rights.WRITE
+        if held & {Privilege.DROP, Privilege.MAINTAIN}:
+            rights |= Rights.DELETE
+    return rights
 
 
 def wants_credentials(ctx: Context, request: Request) -> bool:
@@ -85,10 +102,10 @@ def finish_created(ctx: Context, request: Request, response: Response) -> Respon
     """
     if response.status != 200 or not wants_credentials(ctx, request):
         return response
-    metadata = orjson.loads(response.body)["metadata"]
+    answer = orjson.loads(response.body)
     name = Name(request.namespace, request.json()["name"])
     try:
-        return _answer(ctx, request, name, metadata, response, staged=request.json().get("stage-create") is True)
+        return _answer(ctx, request, name, answer["metadata"], response, staged="metadata-location" not in answer)
     except Unavailable as exc:
         log.warning("table %s is answered without credentials: %s", name, exc.message)
         return response
