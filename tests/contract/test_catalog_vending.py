@@ -325,6 +325,54 @@ def test_tables_that_differ_in_case_only_get_no_credentials(lake: Lake) -> None:
     assert requests.get(lake.url("ns/tables/Orders/credentials"), timeout=30).status_code == 406
 
 
+# --- with authentication on ------------------------------------------------------------------------------------------
+
+
+def test_credentials_follow_the_grants_of_the_caller(lake: Lake, tmp_path: Path) -> None:
+    def frazil_(*arguments: str) -> str:
+        command = [sys.executable, "-m", "frazil", *arguments]
+        run = subprocess.run(command, cwd=tmp_path, env=lake.environment, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+    frazil_("catalog", "migrate")
+    callers = ("owner", "reader", "writer", "keeper", "nobody")
+    keys = {who: json.loads(frazil_("token", "create", who, "--output", "json"))["token"] for who in callers}
+    frazil_("grant", "manage", "--server", "--to", "user:owner")
+    places = {"default": f"s3://{BUCKET}/guarded"}
+    with serving(tmp_path, lake.environment, places, "--authentication", "keys") as uri:
+
+        def ask(who: str, method: str, path: str, **more: Any) -> requests.Response:
+            headers = {**ASKS, "Authorization": f"Bearer {keys[who]}"}
+            return requests.request(method, f"{uri}/v1/default/namespaces{path}", headers=headers, timeout=30, **more)
+
+        assert ask("owner", "POST", "", json={"namespace": ["ns"]}).status_code == 200
+        table = ask("owner", "POST", "/ns/tables", json={"name": "t", "schema": SCHEMA}).json()
+        for who, privilege in {"reader": "read", "writer": "write", "keeper": "maintain"}.items():
+            frazil_("grant", privilege, "ns.t", "--to", f"user:{who}")
+        key = key_of(table["metadata-location"])
+        fresh = f"{key_of(table['metadata']['location'])}/data/new"
+        allowed = {}
+        for who in ("owner", "reader", "writer", "keeper"):
+            client = lake.s3(ask(who, "GET", "/ns/tables/t").json()["config"])
+            allowed[who] = (
+                status(lambda client=client: client.get_object(Bucket=BUCKET, Key=key)),
+                status(lambda client=client: client.put_object(Bucket=BUCKET, Key=fresh, Body=b"")),
+                status(lambda client=client: client.delete_object(Bucket=BUCKET, Key=fresh)),
+            )
+        denied = [ask("nobody", "GET", f"/ns/tables/t{path}").status_code for path in ("", "/credentials")]
+        unknown = requests.get(f"{uri}/v1/default/namespaces/ns/tables/t/credentials", timeout=30).status_code
+        frazil_("revoke", "read", "ns.t", "--from", "user:reader")
+        revoked = ask("reader", "GET", "/ns/tables/t/credentials").status_code
+    assert allowed == {
+        "owner": (200, 200, 200),
+        "reader": (200, 403, 403),
+        "writer": (200, 200, 403),
+        "keeper": (200, 200, 200),
+    }
+    assert (denied, unknown, revoked) == ([404, 404], 401, 404)
+
+
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 
