@@ -336,7 +336,7 @@ def test_credentials_follow_the_grants_of_the_caller(lake: Lake, tmp_path: Path)
         return run.stdout
 
     frazil_("catalog", "migrate")
-    callers = ("owner", "reader", "writer", "keeper", "nobody")
+    callers = ("owner", "reader", "writer", "keeper", "stranger")
     keys = {who: json.loads(frazil_("token", "create", who, "--output", "json"))["token"] for who in callers}
     frazil_("grant", "manage", "--server", "--to", "user:owner")
     places = {"default": f"s3://{BUCKET}/guarded"}
@@ -360,7 +360,7 @@ def test_credentials_follow_the_grants_of_the_caller(lake: Lake, tmp_path: Path)
                 status(lambda client=client: client.put_object(Bucket=BUCKET, Key=fresh, Body=b"")),
                 status(lambda client=client: client.delete_object(Bucket=BUCKET, Key=fresh)),
             )
-        denied = [ask("nobody", "GET", f"/ns/tables/t{path}").status_code for path in ("", "/credentials")]
+        denied = [ask("stranger", "GET", f"/ns/tables/t{path}").status_code for path in ("", "/credentials")]
         unknown = requests.get(f"{uri}/v1/default/namespaces/ns/tables/t/credentials", timeout=30).status_code
         frazil_("revoke", "read", "ns.t", "--from", "user:reader")
         revoked = ask("reader", "GET", "/ns/tables/t/credentials").status_code
