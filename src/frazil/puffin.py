@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAGIC = b"PFA1"
 TAIL = 12  # bytes behind the footer's payload: its size, flags, magic
 FOOTER_COMPRESSED = 1
+# A blob may unpack to so many times its bytes; to FREE_BYTES in any case: many equal numbers take hardly any.
+MOST_RATIO, FREE_BYTES = 100, 16 * 1024 * 1024
 ZSTD, LZ4 = "zstd", "lz4"
 # PyIceberg 0.12 cannot load a table whose metadata names a blob of another type. Others are found through the file's
 # own footer.
@@ -66,10 +68,10 @@ class BlobInfo:
             fields=tuple(blob["fields"]),
             snapshot_id=blob["snapshot-id"],
             sequence_number=blob["sequence-number"],
-            offset=blob["offset"],
-            length=blob["length"],
+            offset=int(blob["offset"]),
+            length=int(blob["length"]),
             codec=blob.get("compression-codec"),
-            properties=blob.get("properties") or {},
+            properties=dict(blob.get("properties") or {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -148,22 +150,22 @@ class PuffinReader:
             size = len(source)
             footer = json.loads(self._read_footer(size))
             self.blobs = tuple(BlobInfo.of(blob) for blob in footer["blobs"])
-            self.properties: dict[str, str] = footer.get("properties") or {}
+            self.properties: dict[str, str] = dict(footer.get("properties") or {})
         except FileNotFoundError as exc:
             raise DataFileMissing(source.location) from exc
-        except (KeyError, ValueError) as exc:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as exc:
             raise self._damaged(f"its footer cannot be understood ({exc})") from exc
         if any(info.offset < len(MAGIC) or info.length < 0 or info.offset + info.length > size for info in self.blobs):
             raise self._damaged("its footer names a blob that lies outside of it")
 
     def read(self, info: BlobInfo) -> bytes:
-        """The blob's own bytes."""
+        """The blob's own bytes. One that unpacks to far more than it has is damaged, or meant to fill the memory."""
         stored = self.read_stored(info)
         if info.codec is None:
             return stored
         if info.codec not in (ZSTD, LZ4):
             raise self._damaged(f"the blob {info.type} is compressed with '{info.codec}'")
-        return _decompress(stored, info.codec)
+        return self._unpack(stored, info.codec)
 
     def read_stored(self, info: BlobInfo) -> bytes:
         """The blob's bytes as they are in the file."""
@@ -185,7 +187,17 @@ class PuffinReader:
         if data[: len(MAGIC)] != MAGIC:
             raise self._damaged("no footer begins where it should")
         payload = data[len(MAGIC) :]
-        return _decompress(payload, LZ4) if flags & FOOTER_COMPRESSED else payload
+        return self._unpack(payload, LZ4) if flags & FOOTER_COMPRESSED else payload
+
+    def _unpack(self, stored: bytes, codec: str) -> bytes:
+        most = max(FREE_BYTES, MOST_RATIO * len(stored))
+        try:
+            unpacked = _decompress(stored, codec, most + 1)
+        except OSError as exc:
+            raise self._damaged(f"it cannot be unpacked ({exc})") from exc
+        if len(unpacked) > most:
+            raise self._damaged(f"{len(stored)} bytes of it unpack to more than {most}")
+        return unpacked
 
     def _read_range(self, start: int, length: int) -> bytes:
         with self._source.open() as stream:
@@ -273,8 +285,9 @@ def _compress(payload: bytes, codec: str) -> bytes:
     return bytes(pa.compress(payload, codec=codec, asbytes=True))
 
 
-def _decompress(stored: bytes, codec: str) -> bytes:
+def _decompress(stored: bytes, codec: str, most: int) -> bytes:
+    """The unpacked bytes, at most so many of them."""
     import pyarrow as pa
 
     with pa.CompressedInputStream(pa.BufferReader(stored), codec) as stream:
-        return bytes(stream.read())
+        return bytes(stream.read(most))

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -22,8 +24,10 @@ from frazil.cli.explain import explain
 from frazil.client import FrazilCatalog
 from frazil.errors import VectorError
 from frazil.lake import LakeTable
+from frazil.puffin import MAGIC, PuffinReader
 from frazil.vector import IndexRecord
-from frazil.vector.segment import Segment
+from frazil.vector.codebook import Codebook
+from frazil.vector.segment import Rows, Segment, empty_rows, write_segment
 from tests.contract.test_catalog_search import SCHEMA, query, vectors_from
 from tests.kit.catalog_databases import Client
 
@@ -124,7 +128,72 @@ def turn_bits_of_bytes(record: IndexRecord) -> None:
     path.write_bytes(content)
 
 
-DAMAGES = (remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks, turn_bits_of_bytes)
+def turn_a_bit_of_the_codebook(record: IndexRecord) -> None:
+    """The exponent of one number of the rotation."""
+    path = path_of(record.codebook)
+    codebook = Codebook.read(PyArrowFileIO().new_input(record.codebook))
+    rotation = codebook.rotation.copy()
+    rotation[0, 0] *= 2
+    fingerprint = codebook.fingerprint
+    path.unlink()
+    changed = replace(codebook, rotation=rotation)
+    changed.__dict__["fingerprint"] = fingerprint
+    changed.write(PyArrowFileIO().new_output(record.codebook), field_id=record.field_id)
+
+
+def write_puffin(path: Path, footer: bytes, before: bytes = b"") -> None:
+    tail = len(footer).to_bytes(4, "little") + bytes(4) + MAGIC
+    path.write_bytes(MAGIC + before + MAGIC + footer + tail)
+
+
+def footer_of_another_shape(record: IndexRecord) -> None:
+    write_puffin(path_of(record.segments[0].path), b'{"blobs": 5}')
+
+
+def footer_without_end(record: IndexRecord) -> None:
+    write_puffin(path_of(record.segments[0].path), b"[" * 100_000)
+
+
+def a_place_that_is_a_text(record: IndexRecord) -> None:
+    blob = {"type": "x", "fields": [], "snapshot-id": 1, "sequence-number": 1, "offset": "here", "length": None}
+    write_puffin(path_of(record.segments[0].path), json.dumps({"blobs": [blob]}).encode())
+
+
+def a_codebook_that_fills_the_memory(record: IndexRecord) -> None:
+    """300 MB of zeros, in a few kB."""
+    packed = bytes(pa.compress(bytes(300_000_000), codec="zstd", asbytes=True))
+    known = PuffinReader(PyArrowFileIO().new_input(record.codebook)).blobs[0]
+    blob = known.to_json() | {"offset": 4, "length": len(packed), "compression-codec": "zstd"}
+    write_puffin(path_of(record.codebook), json.dumps({"blobs": [blob]}).encode(), packed)
+
+
+def more_lists_than_the_codebook(record: IndexRecord) -> None:
+    rewrite(record, lambda lists, segment: [*lists, empty_rows(segment.shape.dimension)])
+
+
+def rows_that_no_file_has(record: IndexRecord) -> None:
+    rewrite(
+        record,
+        lambda lists, _: [
+            Rows(replace(rows.block, positions=rows.block.positions + 400), rows.refined) for rows in lists
+        ],
+    )
+
+
+def rewrite(record: IndexRecord, change: Callable[[list[Rows], Segment], list[Rows]]) -> None:
+    """The segment again with other lists, and with checksums that are right."""
+    path = record.segments[0].path
+    segment = Segment(PyArrowFileIO().new_input(path), dimension=8)
+    lists = change(list(segment.read_all()), segment)
+    path_of(path).unlink()
+    write_segment(PyArrowFileIO().new_output(path), segment.files, lists, segment.shape, field_id=record.field_id)
+
+
+DAMAGES = (
+    *(remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks, turn_bits_of_bytes),
+    *(turn_a_bit_of_the_codebook, footer_of_another_shape, footer_without_end, a_place_that_is_a_text),
+    *(a_codebook_that_fills_the_memory, more_lists_than_the_codebook, rows_that_no_file_has),
+)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -81,8 +81,10 @@ class Codebook:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells codebooks apart whose numbers differ."""
-        return hashlib.sha256(self._payload()).hexdigest()[:16]
+        """What tells codebooks apart whose numbers differ, or what they are for."""
+        reach = self.reach.to_json() if self.reach else ""
+        facts = f"{self.dimension} {self.metric} {reach}".encode()
+        return hashlib.sha256(facts + self._payload()).hexdigest()[:16]
 
     def encode(self, vectors: Matrix, moved: MovedRows | None = None) -> tuple[Numbers, Codes, Refined]:
         """The list and the codes of vectors that all have a distance; those of rows that only moved are known.
@@ -121,6 +123,7 @@ class Codebook:
     def write(self, output: OutputFile, *, field_id: int) -> int:
         """The codebook is in a new Puffin file; gives its size."""
         properties = {"dimension": str(self.dimension), "metric": self.metric, "lists": str(self.lists)}
+        properties["fingerprint"] = self.fingerprint
         if self.reach is not None:
             properties["reach"] = self.reach.to_json()
         with PuffinWriter(output) as writer:
@@ -151,4 +154,8 @@ class Codebook:
             raise IndexDamaged(source.location, f"its codebook cannot be read ({exc})") from exc
         if metric not in METRICS:
             raise IndexDamaged(source.location, f"its metric is '{metric}'")
-        return cls(dimension, metric, numbers[:size], numbers[size:], reach)
+        codebook = cls(dimension, metric, numbers[:size], numbers[size:], reach)
+        # Those that were written before have none.
+        if info.properties.get("fingerprint", codebook.fingerprint) != codebook.fingerprint:
+            raise IndexDamaged(source.location, "its numbers are not those that were written")
+        return codebook

@@ -58,7 +58,7 @@ def to_queries(vectors: Any, dimension: int | None, metric: Metric, *, table: st
         raise VectorError(f"{table}: {expected}, got {_short(vectors)}", table=table, problem="no-vector") from exc
     single = queries.ndim == 1
     queries = np.ascontiguousarray(queries[None] if single else queries)
-    if queries.ndim != 2 or not queries.shape[1]:
+    if queries.ndim != 2 or not queries.size:
         raise VectorError(f"{table}: {expected}, got {_short(vectors)}", table=table, problem="no-vector")
     if dimension is not None and queries.shape[1] != dimension:
         raise VectorError(f"{table}: {expected}, got {queries.shape[1]} numbers", table=table, problem="dimension")

@@ -80,7 +80,7 @@ class OpenIndexes:
         for info in record.segments:
             self._ios.put(info.path, io)
             try:
-                segments.append(self._segments.get(info.path, partial(_open, io, info.path, len(codebook.rotation))))
+                segments.append(self._segments.get(info.path, partial(_open, io, info.path, codebook)))
             except DataFileUnreadable as exc:
                 problems.append(self._warn(table, record, exc))
         return Index(codebook, segments, self._blocks), problems
@@ -113,8 +113,11 @@ class OpenIndexes:
         return error.message
 
 
-def _open(io: FileIO, path: str, dimension: int) -> Segment:
-    return Segment(io.new_input(path), dimension=dimension)
+def _open(io: FileIO, path: str, codebook: Codebook) -> Segment:
+    segment = Segment(io.new_input(path), dimension=len(codebook.rotation))
+    if len(segment.lists.counts) != codebook.lists:
+        raise segment.damaged(f"it has {len(segment.lists.counts)} lists, the codebook {codebook.lists}")
+    return segment
 
 
 def _no_io() -> FileIO:

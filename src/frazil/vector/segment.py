@@ -259,9 +259,11 @@ class Segment:
         if missing := {FILES, LISTS, CODES, BYTES} - self._blobs.keys():
             raise self.damaged(f"it has no {', '.join(sorted(missing))}")
         try:
-            self.files = [CoveredFile(path, rows) for path, rows in json.loads(reader.read(self._blobs[FILES]))]
+            self.files = [
+                CoveredFile(str(path), int(rows)) for path, rows in json.loads(reader.read(self._blobs[FILES]))
+            ]
             self.lists = Lists.of(reader.read(self._blobs[LISTS]))
-        except (ValueError, TypeError, OSError) as exc:
+        except (ValueError, TypeError, RecursionError, OSError) as exc:
             raise self.damaged(f"what it covers cannot be read ({exc})") from exc
         self.shape = Shape(dimension)
         total = int(self.lists.starts[-1])
@@ -286,7 +288,15 @@ class Segment:
         """The codes of a list, which must be as they were written."""
         if zlib.crc32(data) != self.lists.sums[number]:
             raise self.damaged(f"the checksum of list {number} is wrong")
-        return self.shape.unpack_codes(data, int(self.lists.counts[number]))
+        block = self.shape.unpack_codes(data, int(self.lists.counts[number]))
+        if (block.files >= len(self.files)).any() or (block.positions >= self._rows[block.files]).any():
+            raise self.damaged(f"list {number} names a row that no covered file has")
+        return block
+
+    @cached_property
+    def _rows(self) -> Numbers:
+        """How many rows each covered file has."""
+        return np.array([file.rows for file in self.files], np.int64)
 
     def check_bytes(self, row: int, data: Any, expected: int) -> None:
         """Passes for the bytes of a vector as they were written."""

@@ -59,6 +59,7 @@ def test_queries_are_single_or_several() -> None:
         ([1.0, 2.0, 3.0], "dimension"),
         ([[1.0], [2.0]], "dimension"),
         ([], "no-vector"),
+        (np.empty((0, 2)), "no-vector"),
         ([[1.0, 2.0], [3.0]], "no-vector"),
         ("text", "no-vector"),
         (None, "no-vector"),

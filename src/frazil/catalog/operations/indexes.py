@@ -137,6 +137,7 @@ def _check(record: dict[str, Any]) -> tuple[str, list[str]]:
     for field, most in (("field-id", fields.INT_MAX), ("dimension", 65_536), ("probes", 65_536)):
         if not 1 <= fields.integer(record, field, WHERE) <= most:
             raise BadRequest(f"{WHERE}: expected '{field}' from 1 to {most:,}", option=field, got=record[field])
+    fields.integer({"seed": record.get("seed", 0)}, "seed", WHERE, most=fields.LONG_MAX)
     segments = fields.objects(record, "segments", WHERE)
     if len(segments) > MOST_SEGMENTS:
         raise BadRequest(f"{WHERE}: expected at most {MOST_SEGMENTS:,} segments, got {len(segments):,}")
