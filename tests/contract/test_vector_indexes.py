@@ -22,6 +22,7 @@ from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.portable import ROOT
 from tests.contract.test_vector_nearest import DIMENSION, Vectors, queries, truth
+from tests.kit.raising import raises
 
 
 @pytest.fixture
@@ -140,8 +141,9 @@ def test_what_cannot_be_indexed_is_refused(vectors: Vectors, catalog: FrazilCata
     for column in ("nothing", "kind"):
         with pytest.raises(VectorError):
             indexes.create(column)
-    with pytest.raises(VectorError):
-        indexes.create("embedding", metric="manhattan")  # type: ignore[arg-type]
+    for option, value in (("metric", "manhattan"), ("name", "a/b"), ("name", "größe"), ("lists", -1), ("lists", 0)):
+        with raises(VectorError, option=option):
+            indexes.create("embedding", **{option: value})  # type: ignore[arg-type]
     with pytest.raises(VectorError) as caught:
         indexes.refresh("embedding")
     assert caught.value.problem == "no-index"

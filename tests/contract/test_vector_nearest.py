@@ -201,7 +201,7 @@ def test_doubles_that_no_float_holds_are_left_out(catalog: FrazilCatalog) -> Non
     assert table.scan(columns="id").nearest("embedding", [1.0, 1.0]).to_arrow()["id"].to_pylist() == [0]
 
 
-@pytest.mark.parametrize("name", ["_distance", "_query"])
+@pytest.mark.parametrize("name", ["_distance", "_query", "_pos"])
 def test_a_column_with_the_name_of_one_that_a_search_adds_is_refused(catalog: FrazilCatalog, name: str) -> None:
     schema = Schema(*SCHEMA.fields, NestedField(9, name, StringType()))
     catalog.create_table(table_name := f"lake.v{uuid.uuid4().hex[:8]}", schema)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from frazil.errors import AlreadyExists, CommitConflict, DataFileUnreadable, VectorError
-from frazil.protocol import PROPERTY_INDEX_PREFIX
+from frazil.protocol import INDEX_NAME, PROPERTY_INDEX_PREFIX
 from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
-from frazil.vector.build import order_tasks
+from frazil.vector.build import MOST_LISTS, order_tasks
 from frazil.vector.builder import MOST_DEAD, Builder, Built
 from frazil.vector.codebook import Codebook
 from frazil.vector.columns import is_vector
@@ -160,7 +161,7 @@ class Indexes:
         """Builds an index of a column over the newest snapshot, in this process."""
         table = self.catalog.load_table(self.table)
         name = name or f"{column}_{metric}"
-        self._check_free(name, metric)
+        self._check_new(name, metric, lists)
         scan = self._scan(table, column)
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
         try:
@@ -306,15 +307,19 @@ class Indexes:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _check_free(self, name: str, metric: Metric) -> None:
+    def _check_new(self, name: str, metric: Metric, lists: int | None) -> None:
         if metric not in METRICS:
-            raise VectorError(
-                f"{self.table}: metric is {metric!r}: expected one of {', '.join(METRICS)}",
-                table=self.table,
-                option="metric",
-            )
+            raise self._wrong("metric", metric, f"one of {', '.join(METRICS)}")
+        if not re.fullmatch(INDEX_NAME, name):
+            raise self._wrong("name", name, "letters, digits, '_', '.' and '-'")
+        if lists is not None and not 1 <= lists <= MOST_LISTS:
+            raise self._wrong("lists", lists, f"1 to {MOST_LISTS:,}")
         if any(record.name == name for record in self.records()):
             raise self._exists(name)
+
+    def _wrong(self, option: str, value: object, expected: str) -> VectorError:
+        message = f"{self.table}: the {option} of an index is {value!r:.80}: expected {expected}"
+        return VectorError(message, table=self.table, option=option)
 
     def _exists(self, name: str) -> VectorError:
         return VectorError(

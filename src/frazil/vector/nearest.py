@@ -367,7 +367,7 @@ def _find_field(scan: RowScan, column: str) -> NestedField:
 
 def check_names(scan: RowScan) -> None:
     """Passes when no column of the scan has the name of one that a search adds."""
-    taken = next((field.name for field in scan.fields if field.name in (DISTANCE, QUERY)), None)
+    taken = next((field.name for field in scan.fields if field.name in (DISTANCE, QUERY, POSITION.name)), None)
     if taken is not None:
         raise VectorError(
             f"{scan.state.name} has a column '{taken}', which is what a search calls its own",

@@ -92,6 +92,8 @@ def test_the_same_key_creates_one_index(client: Client, location: str) -> None:
         ("dimension", True, 400),
         ("field-id", "2", 400),
         ("probes", -1, 400),
+        ("seed", "seven", 400),
+        ("seed", None, 400),
         ("segments", {}, 400),
         ("segments", [{"path": "x"}], 400),
         ("codebook", {}, 400),
