@@ -75,9 +75,20 @@ class Codebook:
         return min(max(probes, 1), self.lists)
 
     @cached_property
+    def center(self) -> Matrix:
+        """The middle of the centroids."""
+        middle: Matrix = self.centroids.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return middle
+
+    @cached_property
+    def shifted(self) -> Matrix:
+        """The centroids without the centre."""
+        return self.centroids - self.center
+
+    @cached_property
     def squares(self) -> Matrix:
-        """The square of the length of each centroid."""
-        return row_squares(self.centroids)
+        """The square of the length of each centroid, without the centre."""
+        return row_squares(self.shifted)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -94,29 +105,31 @@ class Codebook:
         equally near in float32 are compared in float64.
         """
         prepared = prepare(vectors, self.metric).astype(np.float64)
-        rotated = rotate(prepared, self.rotation.astype(np.float64)).astype(np.float32)
-        refined = encode_bytes(rotated)
+        rotated = rotate(prepared, self.rotation.astype(np.float64))
+        shifted = (rotated - self.center).astype(np.float32)
+        refined = encode_bytes(shifted)
         if moved is None:
-            return *self._assign(rotated), refined
+            return *self._assign(shifted), refined
         places = moved.find(refined)
         nearest, signs, factors = moved.lists[places], moved.codes.signs[places], moved.codes.factors[places]
         new = np.flatnonzero(places < 0)
         if len(new):
-            nearest[new], codes = self._assign(rotated[new])
+            nearest[new], codes = self._assign(shifted[new])
             signs[new], factors[new] = codes.signs, codes.factors
         return nearest, Codes(signs, factors), refined
 
-    def _assign(self, rotated: Matrix) -> tuple[Numbers, Codes]:
-        nearest = assign_surely(rotated, self.centroids)
-        return nearest, encode_signs(rotated, self.centroids[nearest], self.metric)
+    def _assign(self, shifted: Matrix) -> tuple[Numbers, Codes]:
+        nearest = assign_surely(shifted, self.shifted)
+        return nearest, encode_signs(shifted, self.shifted[nearest], self.metric, self.center)
 
     def queries(self, vectors: Matrix) -> list[Query]:
         """Vectors that have a distance, ready to be compared."""
-        return [Query(vector, self.metric) for vector in rotate(prepare(vectors, self.metric), self.rotation)]
+        rotated = rotate(prepare(vectors, self.metric), self.rotation)
+        return [Query(vector, self.metric, self.center) for vector in rotated]
 
     def from_centroids(self, queries: Sequence[Query]) -> Matrix:
         """How far each list is from each query."""
-        return from_centroids(queries, self.centroids, self.squares)
+        return from_centroids(queries, self.centroids if self.metric == "ip" else self.shifted, self.squares)
 
     # --- the file ----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,10 @@ f = |r|² / |r|₁, f (s · y) estimates the product of r with any vector y with
 One product of signs with the query is all that a vector costs. The query's numbers are rounded to four bits for it, so
 that the product is a sum of counts of bits that two words share. The bytes keep the vector itself: x is about
 low + step * byte.
+
+What all vectors have in common would take up most of these few bits. So vectors, centroids and queries are given
+without the centre m of the codebook, which changes no distance; only the product -(q · x) = -(q · m) - q·(x - m) needs
+the query and the centroids as they are.
 """
 
 from __future__ import annotations
@@ -80,8 +84,8 @@ def _words(signs: Bytes) -> Numbers:
     return np.ascontiguousarray(whole.view(np.uint64).T)
 
 
-def encode_signs(vectors: Matrix, centroids: Matrix, metric: Metric) -> Codes:
-    """The codes of rotated vectors, each with the centroid of its list."""
+def encode_signs(vectors: Matrix, centroids: Matrix, metric: Metric, center: Matrix | None = None) -> Codes:
+    """The codes of rotated vectors, each with the centroid of its list, both without the centre."""
     residuals = vectors - centroids
     positive = residuals >= 0
     signs = np.where(positive, np.float32(1), np.float32(-1))
@@ -89,12 +93,17 @@ def encode_signs(vectors: Matrix, centroids: Matrix, metric: Metric) -> Codes:
     sums = row_products(residuals, signs)
     scale = np.divide(squares, sums, out=np.zeros_like(squares), where=sums > 0)
     towards = row_products(signs, centroids)
-    rest = scale * towards - row_products(residuals, centroids) if metric == "ip" else squares + 2 * scale * towards
+    if metric == "ip":
+        rest = scale * towards - row_products(residuals, centroids if center is None else centroids + center)
+    else:
+        rest = squares + 2 * scale * towards
     return Codes(np.packbits(positive, axis=1), np.stack([scale, rest], axis=1).astype(np.float32))
 
 
 def encode_bytes(vectors: Matrix) -> Refined:
-    """Rotated vectors with a byte for each number, in 255 steps from the lowest to the highest of the vector."""
+    """Rotated vectors without the centre, with a byte for each number, in 255 steps from the lowest to the highest of
+    the vector.
+    """
     low, high = vectors.min(axis=1), vectors.max(axis=1)
     step = np.maximum((high - low) / 255, np.finfo(np.float32).tiny)
     values = np.rint((vectors - low[:, None]) / step[:, None]).astype(np.uint8)
@@ -105,16 +114,20 @@ def encode_bytes(vectors: Matrix) -> Refined:
 class Query:
     """One query in the rotated space, with what all lists share."""
 
-    def __init__(self, vector: Matrix, metric: Metric) -> None:
-        self.vector, self.metric = np.ascontiguousarray(vector, dtype=np.float32), metric
-        self.square, self._sum = float(vector @ vector), float(vector.sum())
+    def __init__(self, vector: Matrix, metric: Metric, center: Matrix | None = None) -> None:
+        vector, self.metric = np.ascontiguousarray(vector, dtype=np.float32), metric
+        self._shifted = vector if center is None else vector - center
+        self.vector = vector if metric == "ip" else self._shifted  # that centroids and bytes are compared with
+        self._base = float(vector @ center) if metric == "ip" and center is not None else 0.0
+        self.square, self._sum = float(self.vector @ self.vector), float(self.vector.sum())
+        self._shifted_sum = float(self._shifted.sum())
 
     @cached_property
     def _bits(self) -> tuple[float, float, Numbers]:
         """The query as low + step * n, with the bits of all n in words, the highest bits first."""
-        low, most = float(self.vector.min()), (1 << QUERY_BITS) - 1
-        step = max((float(self.vector.max()) - low) / most, float(np.finfo(np.float32).tiny))
-        numbers = np.rint((self.vector - np.float32(low)) / np.float32(step)).astype(np.uint8)
+        low, most = float(self._shifted.min()), (1 << QUERY_BITS) - 1
+        step = max((float(self._shifted.max()) - low) / most, float(np.finfo(np.float32).tiny))
+        numbers = np.rint((self._shifted - np.float32(low)) / np.float32(step)).astype(np.uint8)
         planes = np.arange(QUERY_BITS - 1, -1, -1, dtype=np.uint8)[:, None]
         return low, step, _words(np.packbits((numbers >> planes) & 1, axis=1)).T
 
@@ -125,7 +138,7 @@ class Query:
         # f (s · q) = f (2 Σ q over the positive signs - Σ q), and that sum is low * ones + step * shared
         estimates = _shared(words.signs, planes).astype(np.float32)
         estimates *= np.float32(2 * step)
-        estimates -= np.float32(self._sum)
+        estimates -= np.float32(self._shifted_sum)
         estimates *= words.scale
         estimates += np.float32(2 * low) * words.ones
         estimates *= np.float32(factor)
@@ -139,10 +152,11 @@ class Query:
         # Row by row, so that a distance does not depend on the rows next to it, as it would in a product of matrices.
         sums = np.einsum("ij,j->i", refined.values.astype(np.float32), self.vector)
         products: Matrix = low * self._sum + step * sums
-        if self.metric == "l2":
-            lengths: Matrix = np.sqrt(np.maximum(squares - 2 * products + self.square, 0))
-            return lengths
-        return 1 - products if self.metric == "cosine" else -products
+        if self.metric == "ip":
+            return -products - np.float32(self._base)
+        apart: Matrix = np.maximum(squares - 2 * products + self.square, 0)
+        # Of vectors of length 1, 1 minus the cosine is half the square of how far they are apart.
+        return np.sqrt(apart) if self.metric == "l2" else apart / 2
 
 
 def from_centroids(queries: Sequence[Query], centroids: Matrix, squares: Matrix) -> Matrix:

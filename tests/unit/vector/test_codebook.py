@@ -9,9 +9,9 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil.vector.codebook import Codebook
-from frazil.vector.codes import Codes, Refined
+from frazil.vector.codes import Codes, Refined, as_words
 from frazil.vector.kmeans import assign_surely
-from frazil.vector.metric import METRICS, Matrix, Metric
+from frazil.vector.metric import METRICS, Matrix, Metric, prepare
 from frazil.vector.moved import MovedRows
 from frazil.vector.segment import Collector, Segment, Shape, write_segment
 
@@ -75,3 +75,30 @@ def test_rows_of_live_files_are_not_read_for_rows_that_moved(tmp_path: Path) -> 
     vectors = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32)
     segment = segment_of(Codebook.train(vectors, 4, "l2", seed=1), vectors, tmp_path / "s.puffin")
     assert MovedRows.of(segment.rows_of({"other.parquet"})) is None
+
+
+@pytest.mark.parametrize("offset", [0, 3, 30])
+@pytest.mark.parametrize("metric", METRICS)
+def test_what_all_vectors_have_in_common_takes_no_bits(metric: Metric, offset: float) -> None:
+    random = np.random.default_rng(3)
+    rows, asked = (random.standard_normal((count, 32)).astype(np.float32) + offset for count in (3000, 20))
+    codebook = Codebook.train(rows, 16, metric, seed=1)
+    lists, codes, refined = codebook.encode(rows)
+    queries = codebook.queries(asked)
+    first = second = 0.0
+    for vector, query, far in zip(asked, queries, codebook.from_centroids(queries), strict=True):
+        truth = true_distances(rows, vector, metric)
+        nearest = set(np.argsort(truth)[:10].tolist())
+        first += len(nearest & set(np.argsort(query.estimate(as_words(codes), far[lists]))[:300].tolist()))
+        second += len(nearest & set(np.argsort(query.refine(refined))[:10].tolist()))
+        np.testing.assert_allclose(query.refine(refined), truth, atol=0.02 * np.ptp(truth))
+    assert first >= 0.9 * 200
+    assert second >= 0.95 * 200
+
+
+def true_distances(rows: Matrix, vector: Matrix, metric: Metric) -> Matrix:
+    left, right = prepare(rows, metric).astype(np.float64), prepare(vector[None], metric)[0].astype(np.float64)
+    if metric == "l2":
+        distances: Matrix = np.sqrt(np.square(left - right).sum(axis=1))
+        return distances
+    return (metric == "cosine") - left @ right
