@@ -136,6 +136,7 @@ def upserts(fault_stack: Project, tmp_path: Path) -> Iterator[SparkUpserts]:
         yield SparkUpserts(Servers(fault_stack), server.uri, server.properties, tmp_path)
 
 
+@pytest.mark.soak  # `make test` kills streams in test_stream_kills, and upserts at every step in test_upsert_spark
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("spark.upsert")
 @pytest.mark.requirement("sink.exactly-once")
