@@ -255,7 +255,7 @@ def _object_options(command: Command) -> Command:
     for option in (
         click.option("--index", default="", metavar="NAME", help="The object is this index of the table."),
         click.option("--namespace", is_flag=True, help="The name is that of a namespace, also if a table has it."),
-        click.option("--server", is_flag=True, help="The object is the whole server; no name is adding."),
+        click.option("--server", is_flag=True, help="The object is the whole server; no name is given."),
         click.option("--warehouse", default="default", show_default=True, metavar="NAME"),
         DATABASE,
     ):

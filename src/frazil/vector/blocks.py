@@ -21,7 +21,8 @@ from frazil.vector.codes import Refined, Words, as_words
 from frazil.vector.metric import Mask, Numbers
 from frazil.vector.segment import Segment
 
-NEAR, GAP = 2 * 1024, 32 * 1024  # bytes between two ranges that are always read, and at most
+# Bytes between two ranges that are always read, and at most. No two reads are of one page of the disk cache.
+NEAR, GAP = 16 * 1024, 32 * 1024
 FEW = 28  # ranges of a segment: where there are more, those that are nearest to each other become one
 AT_ONCE = 16  # ranges that are asked for at the same time
 KEPT_BYTES = 512 * 1024 * 1024
