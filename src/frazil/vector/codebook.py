@@ -75,6 +75,10 @@ class Codebook:
         return min(max(probes, 1), self.lists)
 
     @cached_property
+    def _rotation64(self) -> Matrix:
+        return self.rotation.astype(np.float64)
+
+    @cached_property
     def center(self) -> Matrix:
         """The middle of the centroids."""
         middle: Matrix = self.centroids.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -105,7 +109,7 @@ class Codebook:
         equally near in float32 are compared in float64.
         """
         prepared = prepare(vectors, self.metric).astype(np.float64)
-        rotated = rotate(prepared, self.rotation.astype(np.float64))
+        rotated = rotate(prepared, self._rotation64)
         shifted = (rotated - self.center).astype(np.float32)
         refined = encode_bytes(shifted)
         if moved is None:
@@ -124,7 +128,8 @@ class Codebook:
 
     def queries(self, vectors: Matrix) -> list[Query]:
         """Vectors that have a distance, ready to be compared."""
-        rotated = rotate(prepare(vectors, self.metric), self.rotation)
+        # In float64, as vectors are: the same query has the same distances in a batch of any size.
+        rotated = rotate(prepare(vectors, self.metric).astype(np.float64), self._rotation64)
         return [Query(vector, self.metric, self.center) for vector in rotated]
 
     def from_centroids(self, queries: Sequence[Query]) -> Matrix:
