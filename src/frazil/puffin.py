@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAGIC = b"PFA1"
 TAIL = 12  # bytes behind the footer's payload: its size, flags, magic
 FOOTER_COMPRESSED = 1
-# A blob may unpack to so many times its bytes; to FREE_BYTES in any case: many equal numbers take hardly any.
+# A blob may unpack to MOST_RATIO times its bytes; to FREE_BYTES in any case, for equal numbers compress well.
 MOST_RATIO, FREE_BYTES = 100, 16 * 1024 * 1024
 ZSTD, LZ4 = "zstd", "lz4"
 # PyIceberg 0.12 cannot load a table whose metadata names a blob of another type. Others are found through the file's
@@ -286,7 +286,7 @@ def _compress(payload: bytes, codec: str) -> bytes:
 
 
 def _decompress(stored: bytes, codec: str, most: int) -> bytes:
-    """The unpacked bytes, at most so many of them."""
+    """The unpacked bytes; those beyond `most` are left out."""
     import pyarrow as pa
 
     with pa.CompressedInputStream(pa.BufferReader(stored), codec) as stream:

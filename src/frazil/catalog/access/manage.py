@@ -110,7 +110,7 @@ def revoke_token(database: Database, key_id: str, *, now_ms: int) -> StoredKey:
 def _find_key(sql: Sql, key_id: str) -> StoredKey:
     key = store.find_key(sql, key_id)
     if key is None:
-        # Someone may have adding the whole key: no more than its id is repeated.
+        # The text may be a whole key: no more of it than an id is repeated.
         raise AccessError(f"there is no key {key_id[:16]!r}", hint="frazil token list shows all ids", got=key_id[:16])
     return key
 
