@@ -10,7 +10,7 @@ from pathlib import Path
 from frazil.artifacts import cache_folder
 
 PACKAGES = ("faiss-cpu==1.15.1", "usearch==2.26.6", "hnswlib==0.8.0", "lancedb==0.40.0")
-PEERS = ("faiss-flat", "faiss-ivf", "usearch", "hnswlib", "lancedb")
+PEERS = ("lancedb", "faiss-flat", "faiss-ivf", "hnswlib", "usearch")
 
 
 def python_of_peers() -> Path:

@@ -52,6 +52,13 @@ def delete_positions(catalog: FrazilCatalog, name: str, positions: list[int]) ->
     _commit(catalog, table, rows, content=DataFileContent.POSITION_DELETES)
 
 
+def delete_rows(catalog: FrazilCatalog, name: str, places: pa.Table) -> None:
+    """Deletes rows by the paths of their files and their positions, in one delete file for all of them."""
+    rows = pa.Table.from_arrays([column.combine_chunks() for column in places.columns], schema=POSITIONS)
+    rows = rows.sort_by([("file_path", "ascending"), ("pos", "ascending")])
+    _commit(catalog, catalog.load_table(name), rows, content=DataFileContent.POSITION_DELETES)
+
+
 def delete_equal(catalog: FrazilCatalog, name: str, column: str, values: list[Any]) -> None:
     """Deletes the rows that have these values in a column, as Flink does."""
     table = catalog.load_table(name)

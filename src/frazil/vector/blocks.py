@@ -22,8 +22,9 @@ from frazil.vector.metric import Mask, Numbers
 from frazil.vector.segment import Segment
 
 # Bytes between two ranges that are always read, and at most. No two reads are of one page of the disk cache.
-NEAR, GAP = 16 * 1024, 32 * 1024
-FEW = 28  # ranges of a segment: where there are more, those that are nearest to each other become one
+NEAR, GAP = 4 * 1024, 32 * 1024
+# Ranges of a segment, of codes and of bytes: where there are more, those that are nearest to each other become one.
+FEW_CODES, FEW_BYTES = 32, 26
 AT_ONCE = 16  # ranges that are asked for at the same time
 KEPT_BYTES = 512 * 1024 * 1024
 OBJECT = 128  # bytes that Python takes for each vector that is kept
@@ -93,6 +94,7 @@ class _Wanted(NamedTuple):
     numbers: Numbers
     starts: Numbers
     ends: Numbers
+    few: int  # ranges that are read at most, if gaps between them allow it
 
 
 Held = HeldCodes | HeldBytes
@@ -124,7 +126,7 @@ class Blocks:
             every.append(held)
             missing = lists[~held.present[lists]]
             if len(missing):
-                wanted.append((held, _Wanted(segment, missing, *segment.code_ranges(missing))))
+                wanted.append((held, _Wanted(segment, missing, *segment.code_ranges(missing), FEW_CODES)))
         for at, number, data in self._fetch([ranges for _, ranges in wanted], fetched):
             held, ranges = wanted[at]
             held.put(ranges.segment, number, data)
@@ -140,7 +142,7 @@ class Blocks:
             missing = held.missing(rows)
             if len(missing):
                 expected = dict(zip(rows.tolist(), sums.tolist(), strict=True))
-                wanted.append((held, expected, _Wanted(segment, missing, *segment.byte_ranges(missing))))
+                wanted.append((held, expected, _Wanted(segment, missing, *segment.byte_ranges(missing), FEW_BYTES)))
         for at, row, data in self._fetch([ranges for _, _, ranges in wanted], fetched):
             held, expected, ranges = wanted[at]
             ranges.segment.check_bytes(row, data, expected[row])
@@ -159,7 +161,11 @@ class Blocks:
         """Reads ranges of several segments at the same time: gives the place in `wanted`, the number, the bytes."""
         if not wanted:
             return
-        joined = [(at, *span) for at, ranges in enumerate(wanted) for span in join_ranges(ranges.starts, ranges.ends)]
+        joined = [
+            (at, *span)
+            for at, ranges in enumerate(wanted)
+            for span in join_ranges(ranges.starts, ranges.ends, ranges.few)
+        ]
         spans = [
             (wanted[at].segment.location, int(wanted[at].starts[first]), int(wanted[at].ends[last - 1]))
             for at, first, last in joined
@@ -186,14 +192,14 @@ class Blocks:
                 self._held.popitem(last=False)
 
 
-def join_ranges(starts: Numbers, ends: Numbers) -> list[tuple[int, int]]:
+def join_ranges(starts: Numbers, ends: Numbers, few: int) -> list[tuple[int, int]]:
     """Which of some ranges, which are in order, are read as one: from the first to before the last. Those that lie next
     to each other are; where there are many, so are those with the smallest gaps.
 
-    >>> join_ranges(np.array([0, 10, 900_000]), np.array([10, 30, 900_010]))
+    >>> join_ranges(np.array([0, 10, 900_000]), np.array([10, 30, 900_010]), 20)
     [(0, 2), (2, 3)]
     """
     gaps = starts[1:] - ends[:-1]
-    near = NEAR if len(gaps) < FEW else min(max(NEAR, int(np.partition(gaps, -FEW)[-FEW])), GAP)
+    near = NEAR if len(gaps) < few else min(max(NEAR, int(np.partition(gaps, -few)[-few])), GAP)
     cuts = [0, *(np.flatnonzero(gaps > near) + 1).tolist(), len(starts)]
     return list(pairwise(cuts))

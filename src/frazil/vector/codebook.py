@@ -13,7 +13,7 @@ from frazil.errors import IndexDamaged
 from frazil.puffin import Blob, PuffinReader, PuffinWriter
 from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_signs, from_centroids
 from frazil.vector.kmeans import Step, assign_surely, quietly, train
-from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare, row_squares
+from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, all_products, prepare, row_squares
 from frazil.vector.reach import ASKED, Reach, choose_asked, measure_reach
 from frazil.vector.rotation import make_rotation, padded, rotate
 
@@ -129,8 +129,13 @@ class Codebook:
     def queries(self, vectors: Matrix) -> list[Query]:
         """Vectors that have a distance, ready to be compared."""
         # In float64, as vectors are: the same query has the same distances in a batch of any size.
-        rotated = rotate(prepare(vectors, self.metric).astype(np.float64), self._rotation64)
+        rotated = all_products(prepare(vectors, self.metric).astype(np.float64), self._turned64)
         return [Query(vector, self.metric, self.center) for vector in rotated]
+
+    @cached_property
+    def _turned64(self) -> Matrix:
+        """The rotation as rows."""
+        return np.ascontiguousarray(self._rotation64[: self.dimension].T)
 
     def from_centroids(self, queries: Sequence[Query]) -> Matrix:
         """How far each list is from each query."""

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from frazil.vector.metric import Bytes, Matrix, Metric, Numbers, row_products, row_squares
+from frazil.vector.metric import Bytes, Matrix, Metric, Numbers, all_products, row_products, row_squares
 
 QUERY_BITS = 4  # of each number of a query, for the first look
 CHUNK = 16_384  # rows that are counted at a time: they fit the cache of a core
@@ -161,7 +161,7 @@ class Query:
 
 def from_centroids(queries: Sequence[Query], centroids: Matrix, squares: Matrix) -> Matrix:
     """How far each list is from each query: the square of the distance of its centroid, or the negative product."""
-    products: Matrix = np.stack([query.vector for query in queries]) @ centroids.T
+    products = all_products(np.stack([query.vector for query in queries]), centroids)
     if queries[0].metric == "ip":
         return -products
     products *= -2

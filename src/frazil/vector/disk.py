@@ -25,7 +25,7 @@ from frazil.artifacts import cache_folder
 if TYPE_CHECKING:
     from frazil.vector.metric import Numbers
 
-PAGE = 16 * 1024
+PAGE = 4 * 1024
 NEAR = 4  # pages between two that are missing that are cheaper to read than to ask for twice
 LOOK_BYTES = 16 * 1024 * 1024  # that are written before the size of the folder is looked at
 KEPT = 0.9  # of the limit, after files were deleted

@@ -28,6 +28,7 @@ __all__ = [
     "usable",
 ]
 
+FEW_ROWS = 4
 # numpy's functions lose the type of the elements too often to check it.
 Matrix: TypeAlias = "np.ndarray[Any, Any]"  # of float32; also a column of such numbers
 Mask: TypeAlias = "np.ndarray[Any, Any]"  # of bool
@@ -39,6 +40,14 @@ def row_products(left: Matrix, right: Matrix) -> Matrix:
     """The product of each row with the row of the other."""
     numbers: Matrix = np.einsum("ij,ij->i", left, right)
     return numbers
+
+
+def all_products(left: Matrix, right: Matrix) -> Matrix:
+    """The product of each row with each row of the other. A few rows are multiplied without BLAS: its threads wait for
+    each other, which costs more than the product where other processes use the cores.
+    """
+    products: Matrix = np.einsum("ij,kj->ik", left, right) if len(left) <= FEW_ROWS else left @ right.T
+    return products
 
 
 def row_squares(vectors: Matrix) -> Matrix:
