@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from frazil.catalog.storage import can_assume, check_vending, open_role, partition_of
     from frazil.catalog.store import open_database
     from frazil.catalog.store.access import all_members, list_keys
+    from frazil.catalog.store.audit import newest_records, prune_records
     from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.sweep import delete_orphans, find_orphans
@@ -70,12 +71,14 @@ __all__ = [
     "list_keys",
     "listen",
     "migrate",
+    "newest_records",
     "open_context",
     "open_database",
     "open_pepper",
     "open_role",
     "partition_of",
     "pepper_path",
+    "prune_records",
     "revoke_token",
     "roll_back",
     "rotate_token",

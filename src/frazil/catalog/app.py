@@ -137,7 +137,7 @@ class CatalogApp:
         self._threads.shutdown(wait=True)
         self.ctx.close()
 
-    def answer_here(self, method: bytes, url: bytes, headers: Headers) -> Response | None:
+    def answer_here(self, method: bytes, url: bytes, headers: Headers, address: str = "") -> Response | None:
         """The whole answer to a quick read, made in the event loop; None when it needs a thread, or goes wrong in a way
         to be logged.
         """
@@ -149,14 +149,15 @@ class CatalogApp:
         if len(header_map) != len(headers):
             return None  # a header twice: looked at where there is time
         route: Route | None = None
+        request = Request(method.decode(), "", {}, query, header_map, inline=True, address=address)
         try:
             self.ctx.hosts.check(header_map)
             route, variables = self._router.find(method.decode(), path)
             if not route.quick or b"content-length" in header_map or b"transfer-encoding" in header_map:
                 return None
-            request = Request(method.decode(), "", variables, query, header_map, inline=True)
-            gate = self.ctx.gate
+            request.variables, gate = variables, self.ctx.gate
             if gate.on and route.needs.authenticated:
+                request.operation = route.operation
                 gate.authenticate(request)
                 gate.authorise(route.needs, request)
             response = route.run(self.ctx, request)
@@ -166,10 +167,13 @@ class CatalogApp:
             if route is None:
                 return None
             response = problem_response(exc)
+            if request.refused:
+                request.request_id = self._request_id(header_map)
+                self.ctx.gate.note_refusal(request, exc)
         except Exception:
             return None
-        request_id = self._request_id(header_map)
-        self._count(route, method.decode(), path.decode("ascii", "replace"), response.status, started, request_id)
+        request_id = request.request_id = request.request_id or self._request_id(header_map)
+        self._count(route, request, path.decode("ascii", "replace"), response.status, started)
         return Response(
             response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id)
         )
@@ -181,7 +185,10 @@ class CatalogApp:
         try:
             headers = dict(scope["headers"])
             request_id = self._request_id(headers)
-            route, response = await self._answer(scope, headers, receive, request_id, share)
+            request = Request(scope["method"], scope["path"], {}, scope["query_string"], headers)
+            request.request_id, request.address = request_id, (scope["client"] or ("",))[0]
+            route, response = await self._answer(scope, request, receive, share)
+            request.forget_body()
             await send(
                 {
                     "type": "http.response.start",
@@ -193,17 +200,18 @@ class CatalogApp:
         finally:
             self.ctx.telemetry.in_flight -= 1
             share.release()
-        self._count(route, scope["method"], scope["path"], response.status, started, request_id)
+        self._count(route, request, scope["path"], response.status, started)
 
-    def _count(
-        self, route: Route | None, method: str, path: str, status: int, started: float, request_id: bytes
-    ) -> None:
+    def _count(self, route: Route | None, request: Request, path: str, status: int, started: float) -> None:
         seconds = time.perf_counter() - started
         operation, writes = (route.operation, route.writes) if route else ("unknown", False)
         self.ctx.telemetry.count(operation, status, seconds, commits=route is not None and route.commits)
         if writes or status >= 400 or seconds > SLOW_SECONDS or log.isEnabledFor(logging.DEBUG):
-            facts = {"method": method, "path": path[:LOGGED_PATH], "operation": operation, "status": status}
-            log_request(request_id.decode(), facts, seconds=seconds, writes=writes)
+            facts: dict[str, object] = {"method": request.method, "path": path[:LOGGED_PATH], "operation": operation}
+            facts |= {"status": status, "address": request.address}
+            if request.caller is not None:
+                facts["principal"] = request.caller.principal
+            log_request(request.request_id.decode(), facts, seconds=seconds, writes=writes)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
         """The client's own id, if it is short and printable; else a new one."""
@@ -218,32 +226,31 @@ class CatalogApp:
         return f"{self._run_id}-{next(self._numbers):x}".encode()
 
     async def _answer(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, request_id: bytes, share: Share
+        self, scope: Scope, request: Request, receive: Receive, share: Share
     ) -> tuple[Route | None, Response]:
         """The response, whatever happens: errors become HTTP here."""
-        route = None
+        route, headers = None, request.headers
         try:
-            method = scope["method"]
             self._check(scope, headers)
-            route, variables = self._router.find(method, scope["raw_path"])
-            request = Request(method, scope["path"], variables, scope["query_string"], headers)
+            route, request.variables = self._router.find(request.method, scope["raw_path"])
+            request.operation = route.operation
             if self.ctx.gate.on and route.needs.authenticated:
                 await self._authenticate(request)
-            if method == "POST":
+            if request.method == "POST":
                 request.body = await read_body(
                     headers, receive, limits=self.ctx.limits, share=share, threads=self._unpackers
                 )
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
+            self.ctx.gate.note_refusal(request, exc)
             return route, problem_response(exc)
         except Abandoned:
             return route, problem(499, "ClientClosedRequest", "The client disconnected")
         except TimeoutError:
             return route, _late(route, self.ctx.limits.request_seconds)
         except Exception as exc:
-            log.exception(
-                "unexpected error while handling the request", extra={"fields": {"request_id": request_id.decode()}}
-            )
+            facts = {"request_id": request.request_id.decode()}
+            log.exception("unexpected error while handling the request", extra={"fields": facts})
             kind = "CommitStateUnknownException" if route and route.commits else "InternalServerError"
             return route, problem(
                 500, kind, f"The server failed ({type(exc).__name__}); its log has the details under this request's id"
@@ -330,6 +337,7 @@ class CatalogApp:
             done = replay_empty(self.ctx, request) if route.writes else None
             if done is None:
                 raise
+            request.refused = False
             return done
         response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         if route.vends:  # after the record of the idempotency key, which must not keep credentials

@@ -126,4 +126,5 @@ class Context:
     def close(self) -> None:
         self.background.shutdown(wait=True)
         self.telemetry.close()
+        self.gate.close()
         self.database.close()

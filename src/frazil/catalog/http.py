@@ -66,6 +66,10 @@ class Request:
     caller: Caller | None = None  # None when authentication is off, or not needed
     needs: Sequence[Need] = ()  # what the caller needs for this request
     authorised: bool = False
+    refused: bool = False  # by the gate
+    operation: str = ""  # for the audit log, as the two below
+    address: str = ""  # of the client, or of the proxy in front
+    request_id: bytes = b""
     access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None
@@ -100,6 +104,10 @@ class Request:
         if text not in ("true", "false"):
             raise BadRequest(f"Invalid query parameter {name}: expected true or false, got {text!r}", got=text)
         return text == "true"
+
+    def forget_body(self) -> None:
+        """Lets go of the body, which may be long; the rest is needed until the request is logged."""
+        self.body, self._json = b"", None
 
     def check_client(self) -> None:
         """Raises Abandoned when the client has left; called now and then by long work."""

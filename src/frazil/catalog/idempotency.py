@@ -109,6 +109,7 @@ def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) ->
     def work_and_record(sql: Sql) -> Response:
         ctx.gate.recheck(sql, request)
         response = work(sql)
+        ctx.gate.record(sql, request, response.status)
         if request.key is not None and not _keep(ctx, sql, request, response):
             raise KeyTaken
         return response

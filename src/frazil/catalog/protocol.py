@@ -54,7 +54,7 @@ class ServedApp(Protocol):
     ctx: Context
     connections: Connections
 
-    def answer_here(self, method: bytes, url: bytes, headers: Headers) -> Response | None: ...
+    def answer_here(self, method: bytes, url: bytes, headers: Headers, address: str = "") -> Response | None: ...
 
 
 class CatalogProtocol(HttpToolsProtocol):
@@ -179,7 +179,9 @@ class CatalogProtocol(HttpToolsProtocol):
             return
         if self._may_answer_here():
             # What the application gives back is None when it needs a thread, or anything else that takes time.
-            response = self.app.answer_here(self.parser.get_method(), self.url, self.headers)
+            response = self.app.answer_here(
+                self.parser.get_method(), self.url, self.headers, self.client[0] if self.client else ""
+            )
             if response is not None:
                 self.cycle = _ANSWERED
                 self._answered += 1

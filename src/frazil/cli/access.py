@@ -104,7 +104,9 @@ def create_(
     ends = now + _age_ms("--expires", expires) if expires else None
     with _opened(context, database, needs_pepper=True) as opened:
         pepper = open_pepper(opened.database, opened.pepper_path)
-        key = create_token(opened.database, pepper, principal, now_ms=now, roles=roles, scopes=scopes, expires_ms=ends)
+        key = create_token(
+            opened.database, pepper, principal, now_ms=now, roles=roles, scopes=scopes, expires_ms=ends, by=_operator()
+        )
     _show_new(key, output)
 
 
@@ -148,9 +150,10 @@ def rotate_(context: Context, key_id: str, keep: str, database: str | None, outp
     """Make a key that takes the place of another; both are valid for a while."""
     from frazil.catalog import open_pepper, rotate_token
 
+    keep_ms = _age_ms("--keep", keep)
     with _opened(context, database, needs_pepper=True) as opened:
         pepper = open_pepper(opened.database, opened.pepper_path)
-        key = rotate_token(opened.database, pepper, key_id, now_ms=_now_ms(), keep_ms=_age_ms("--keep", keep))
+        key = rotate_token(opened.database, pepper, key_id, now_ms=_now_ms(), keep_ms=keep_ms, by=_operator())
     _show_new(key, output)
 
 
@@ -163,7 +166,7 @@ def revoke_(context: Context, key_id: str, database: str | None) -> None:
     from frazil.catalog import revoke_token
 
     with _opened(context, database) as opened:
-        key = revoke_token(opened.database, key_id, now_ms=_now_ms())
+        key = revoke_token(opened.database, key_id, now_ms=_now_ms(), by=_operator())
     echo(f"revoked {key.id} of {key.principal}")
 
 
@@ -184,7 +187,7 @@ def create_role_(context: Context, name: str, database: str | None) -> None:
     from frazil.catalog import create_role
 
     with _opened(context, database) as opened:
-        new = create_role(opened.database, name, now_ms=_now_ms())
+        new = create_role(opened.database, name, now_ms=_now_ms(), by=_operator())
     echo(f"created role {name}" if new else f"role {name} exists already")
 
 
@@ -197,7 +200,7 @@ def drop_role_(context: Context, name: str, database: str | None) -> None:
     from frazil.catalog import drop_role
 
     with _opened(context, database) as opened:
-        drop_role(opened.database, name)
+        drop_role(opened.database, name, now_ms=_now_ms(), by=_operator())
     echo(f"dropped role {name}")
 
 
@@ -242,7 +245,7 @@ def _change_member(context: Context, name: str, principal: str, database: str | 
     from frazil.catalog import change_member
 
     with _opened(context, database) as opened:
-        changed = change_member(opened.database, name, principal, member=member)
+        changed = change_member(opened.database, name, principal, member=member, now_ms=_now_ms(), by=_operator())
     now = "is" if member else "is not"
     echo(f"{principal} {now} a member of {name}" + ("" if changed else ": nothing changed"))
 
@@ -382,3 +385,41 @@ def _explain(
         echo(f"{reason.principal}: {reason.privilege} on {reason.on}{through} (granted by {reason.granted_by})")
     if not reasons:
         echo(f"{principal or 'no principal'} has no {privilege or 'privilege'} on {target}")
+
+
+# --- audit log -------------------------------------------------------------------------------------------------------
+
+
+@click.command("audit-log")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show the newest, so many.")
+@click.option("--actor", metavar="NAME", help="Only what this principal did.")
+@click.option("--refused", is_flag=True, help="Only refusals.")
+@click.option("--since", metavar="AGE", help="Only what is younger: 30m, 24h, 7d.")
+@click.option("--prune", metavar="AGE", help="Delete the records that are older than this: 90d. Shows nothing.")
+@DATABASE
+@OUTPUT
+@click.pass_obj
+def audit_log(context: Context, /, database: str | None, output: str, **wanted: Any) -> None:
+    """Show who changed what in the catalog, and what was refused."""
+    from frazil.catalog import newest_records, prune_records
+
+    now = _now_ms()
+    with _opened(context, database) as opened:
+        if wanted["prune"]:
+            before = now - _age_ms("--prune", wanted["prune"])
+            count = opened.database.write(lambda sql: prune_records(sql, before_ms=before))
+            print_json({"deleted": count}) if output == "json" else echo(f"deleted {count} records")
+            return
+        records = newest_records(
+            opened.database.read(),
+            limit=wanted["limit"],
+            actor=wanted["actor"],
+            decision="refused" if wanted["refused"] else None,
+            since_ms=now - _age_ms("--since", wanted["since"]) if wanted["since"] else 0,
+        )
+    if output == "json":
+        print_json({"records": [asdict(record) for record in records]})
+        return
+    for record in records:
+        facts = (_day(record.at_ms), record.decision, record.actor or "unknown caller", record.address)
+        echo("  ".join(filter(None, (*facts, record.operation, record.objects, record.note))))

@@ -62,6 +62,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "role": ("frazil.cli.access:role", "Create, drop and list roles, and change their members."),
         "grant": ("frazil.cli.access:grant", "Grant a privilege on a table, view, namespace or warehouse."),
         "revoke": ("frazil.cli.access:revoke", "Revoke a privilege, at once on all servers."),
+        "audit-log": ("frazil.cli.access:audit_log", "Show who changed what in the catalog, and what was refused."),
         "who-can": ("frazil.cli.access:who_can", "List who has a privilege on an object, and why."),
         "why": ("frazil.cli.access:why", "Show what a principal may do with an object, and why."),
     },

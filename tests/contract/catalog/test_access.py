@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from frazil.catalog import list_keys, revoke_token, rotate_token, running_catalog
+from frazil.catalog import list_keys, newest_records, revoke_token, rotate_token, running_catalog
 from frazil.catalog.access.privileges import Privilege, included
 from frazil.catalog.http import Request
 from frazil.catalog.names import Name
@@ -524,9 +524,9 @@ def test_a_role_gives_its_members_what_it_is_granted_until_they_leave(guarded: G
     change_grant(guarded.database, "read", SERVER, "analyst", adding=True, by="test", now_ms=now_ms())
     ann, bob = (guarded.client(guarded.token(name, roles=["analyst"])) for name in ("ann", "bob"))
     assert [client.get("/namespaces/ns/tables/t").status for client in (ann, bob)] == [200, 200]
-    change_member(guarded.database, "analyst", "ann", member=False)
+    change_member(guarded.database, "analyst", "ann", member=False, now_ms=now_ms())
     assert [client.get("/namespaces/ns/tables/t").status for client in (ann, bob)] == [404, 200]
-    drop_role(guarded.database, "analyst")
+    drop_role(guarded.database, "analyst", now_ms=now_ms())
     assert bob.get("/namespaces/ns/tables/t").status == 404
 
 
@@ -557,3 +557,66 @@ def test_vended_credentials_have_no_more_rights_than_the_caller(guarded: Guarded
     with pytest.raises(NotVendable):
         rights("k", staged=True, scopes=["discover"])
     assert allowed_rights(ctx, Request("GET", "", {}), name) == ("anonymous", Rights.ALL)
+
+
+# --- the audit log ---------------------------------------------------------------------------------------------------
+
+
+def records(guarded: Guarded, **wanted: Any) -> list[tuple[str, str, str, str]]:
+    return [
+        (record.actor, record.operation, record.decision, record.objects)
+        for record in newest_records(guarded.database.read(), limit=1000, **wanted)
+    ]
+
+
+def refusals(guarded: Guarded) -> list[tuple[str, str, str, str]]:
+    """The refusals that were recorded, after the server has written all of them."""
+    recorder = guarded.server.app.ctx.gate._recorder
+    assert recorder is not None
+    recorder._thread.submit(int).result(60)
+    return records(guarded, decision="refused")
+
+
+def test_a_change_is_recorded_in_its_own_transaction(guarded: Guarded) -> None:
+    guarded.admin.create()
+    ann = guarded.user("ann", ("write", table("t")))
+    change = {"action": "set-properties", "updates": {"a": "b"}}
+    assert ann.commit(change, headers={"X-Request-ID": "request-7"}).status == 200
+    other_table = [{"type": "assert-table-uuid", "uuid": str(uuid.uuid4())}]
+    assert ann.commit({"action": "set-properties", "updates": {"c": "d"}}, requirements=other_table).status == 409
+    assert records(guarded, actor="ann") == [("ann", "updateTable", "allowed", "write table default: ns.t")]
+    (record,) = newest_records(guarded.database.read(), limit=9, actor="ann")
+    assert (record.address, record.request_id, record.note) == ("127.0.0.1", "request-7", "status 200")
+    assert record.key_id in {key.id for key in list_keys(guarded.database.read()) if key.principal == "ann"}
+    operations = [operation for actor, operation, _, _ in records(guarded) if actor in ("root", "test")]
+    assert operations == ["createNamespace", "createTable", "grant"]
+
+
+def test_refusals_are_recorded_on_the_quick_path_too_and_a_flood_is_not(guarded: Guarded) -> None:
+    guarded.admin.create()
+    ann = guarded.user("ann", ("read", table("t")))
+    token = guarded.token("eve")
+    revoke_token(guarded.database, token.split("_")[1], now_ms=now_ms())
+    assert ann.get("/namespaces/ns/tables/other").status == 404
+    assert ann.delete("/namespaces/ns/tables/t").status == 403
+    assert guarded.client(token).get("/namespaces/ns/tables/t").status == 401
+    assert refusals(guarded) == [
+        ("ann", "loadTable", "refused", "read table default: ns.other"),
+        ("ann", "dropTable", "refused", "drop table default: ns.t"),
+        ("", "loadTable", "refused", ""),
+    ]
+    last = newest_records(guarded.database.read(), limit=1, decision="refused")[0]
+    assert last.key_id == token.split("_")[1]
+    for _ in range(100):
+        assert ann.get("/namespaces/ns/tables/other").status == 404
+    assert len(refusals(guarded)) < 60
+
+
+def test_a_read_and_a_replayed_drop_are_no_refusals(guarded: Guarded) -> None:
+    guarded.admin.create()
+    ann = guarded.user("ann", ("manage", table("t")))
+    ann.load()
+    headers = {"Idempotency-Key": str(uuid.uuid4())}
+    assert [ann.call("DELETE", "/namespaces/ns/tables/t", headers=headers).status for _ in range(2)] == [204, 204]
+    assert refusals(guarded) == []
+    assert records(guarded, actor="ann") == [("ann", "dropTable", "allowed", "drop table default: ns.t")]

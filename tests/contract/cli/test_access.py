@@ -114,6 +114,20 @@ def test_what_does_not_exist_is_an_error_and_changes_nothing(database: str, word
     assert ok(database, "token", "list") == ""
 
 
+def test_the_audit_log_shows_what_operators_did_until_it_is_pruned(database: str) -> None:
+    ok(database, "token", "create", "ann", "--role", "admin")
+    ok(database, "grant", "read", "ns.t", "--to", "admin")
+    shown = json.loads(ok(database, "audit-log", "--output", "json"))["records"]
+    assert [(record["operation"], record["decision"]) for record in shown] == [
+        ("createToken", "allowed"),
+        ("grant", "allowed"),
+    ]
+    assert "read on table default: ns.t for admin" in ok(database, "audit-log", "--limit", "1", "--since", "1h")
+    assert ok(database, "audit-log", "--refused") == ""
+    assert ok(database, "audit-log", "--prune", "1h") == "deleted 0 records\n"
+    assert ok(database, "audit-log", "--prune", "0h") == "deleted 2 records\n"
+
+
 OPTIONS = ServerOptions("sqlite:///x.db", {})
 KEYS = ServerOptions("sqlite:///x.db", {}, authentication="keys")
 WITH_TLS = ServerOptions("sqlite:///x.db", {}, authentication="keys", certificate="c", certificate_key="k")
@@ -144,7 +158,7 @@ def test_serve_refuses_to_start_on_another_address(database: str) -> None:
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[str, int]]:
+def serving(folder: Path, *options: str, logged: list[str]) -> Iterator[tuple[str, int]]:
     """`frazil serve` as a process: its address and its id."""
     command = [sys.executable, "-m", "frazil", "serve", "--port", "0", *options]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
@@ -153,14 +167,16 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[str, int]]:
         yield process.stderr.readline().split()[-1], process.pid
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        logged.append(process.communicate(timeout=60)[1])
 
 
 def test_a_server_with_keys_and_tls_on_two_workers(database: str, tmp_path: Path) -> None:
     token = ok(database, "token", "create", "ann", "--role", "admin").strip()
     files = ("--tls-certificate", f"{TLS / 'certificate.pem'}", "--tls-key", f"{TLS / 'key.pem'}")
     keys = ("--authentication", "keys", "--database", database, "--workers", "2")
-    with serving(tmp_path, *keys, *files, "--warehouse", f"{tmp_path / 'warehouse'}") as (address, process):
+    logged: list[str] = []
+    options = (*keys, *files, "--warehouse", f"{tmp_path / 'warehouse'}", "--log-level", "debug")
+    with serving(tmp_path, *options, logged=logged) as (address, process):
         session = trusting_session(token)
         client = Client(address, session=session)
         assert address.startswith("https://127.0.0.1:")
@@ -168,13 +184,17 @@ def test_a_server_with_keys_and_tls_on_two_workers(database: str, tmp_path: Path
             client.load()
         assert client.get(f"/{'x' * 20_000}").status == 414  # refused by the protocol itself, which then closes
         assert Client(address, session=trusting_session(UNKNOWN)).get("/namespaces").status == 401
+        metrics = session.get(f"{address}/metrics", timeout=60).text
         workers = psutil.Process(process).children()
         arguments = [" ".join(worker.cmdline()) for worker in (psutil.Process(process), *workers)]
         limits = [worker.rlimit(psutil.RLIMIT_CORE)[0] for worker in workers]
         session.close()
     assert len(workers) == 2
     assert limits == [0, 0]
-    assert not any(token in text for text in arguments)
+    assert '"principal":"ann"' in logged[0]
+    secrets = (token.split("_")[2], Path(f"{database.removeprefix('sqlite:///')}-pepper").read_text().strip(), UNKNOWN)
+    for text in (*arguments, *logged, metrics):
+        assert not any(secret in text for secret in secrets)
 
 
 def trusting_session(token: str) -> requests.Session:

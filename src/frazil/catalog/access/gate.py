@@ -19,9 +19,11 @@ from typing import NamedTuple
 from frazil.catalog.access import keys
 from frazil.catalog.access.needs import Needs
 from frazil.catalog.access.privileges import Caller, Need, Privilege, Target, grantee_of, included
+from frazil.catalog.access.recorder import Recorder
 from frazil.catalog.http import Request
 from frazil.catalog.names import SEPARATOR, show
 from frazil.catalog.store import access as store
+from frazil.catalog.store import audit
 from frazil.catalog.store.database import Database, Sql, Statement
 from frazil.catalog.warehouse import Warehouses
 from frazil.errors import (
@@ -37,6 +39,7 @@ from frazil.errors import (
 
 KEY_SECONDS = 60.0  # that a verified key is remembered at most
 MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
+MOST_OBJECTS = 20  # of a request, in the audit log
 _ALL = frozenset(Privilege)
 _NO_DIGEST = "0" * 64  # compared where there is no key, so that it takes as long
 
@@ -57,6 +60,7 @@ class Gate:
         self._database, self._warehouses, self._clock = database, warehouses, clock
         self._pepper = pepper or b""
         self.on = pepper is not None
+        self._recorder = Recorder(database) if self.on else None
         self._keys: dict[bytes, _Remembered] = {}  # by a hash of the key
         # (version, what a principal may do with an object)
         self._decisions: tuple[int, dict[tuple[str, Target], frozenset[Privilege]]] = (0, {})
@@ -67,7 +71,11 @@ class Gate:
         """Notes in the request who sends it; raises NotAuthenticated."""
         sql = self._database.read()
         request.access_version = store.version(sql)
-        request.caller = self._caller(sql, _bearer(request.headers), request.access_version)
+        try:
+            request.caller = self._caller(sql, _bearer(request.headers), request.access_version)
+        except NotAuthenticated:
+            request.refused = True
+            raise
 
     def _caller(self, sql: Sql, token: bytes, version: int) -> Caller:
         fingerprint = hashlib.sha256(token).digest()
@@ -103,6 +111,7 @@ class Gate:
         try:
             request.needs = needs.find(request, self._warehouses)
         except NoSuchWarehouse as exc:
+            request.refused = True
             raise NoSuchWarehouse(exc.message) from None  # its hint lists the others
         sql = self._database.read()
         for need in request.needs:
@@ -116,7 +125,11 @@ class Gate:
             return
         version = store.version(sql)
         if version != request.access_version:
-            request.caller = self._verify(sql, _bearer(request.headers))[0]
+            try:
+                request.caller = self._verify(sql, _bearer(request.headers))[0]
+            except NotAuthenticated:
+                request.refused = True
+                raise
             self._check(sql, request)
         if any(need.privilege in (Privilege.DROP, Privilege.PURGE) for need in request.needs):
             # The name may belong to another table next: what is remembered about it ends.
@@ -159,6 +172,7 @@ class Gate:
         """Forbidden, or what is said about an object that does not exist."""
         caller, target = request.caller, need.target
         assert caller is not None
+        request.refused = True
         if target.kind == "server" or Privilege.DISCOVER in self._privileges(sql, caller, target):
             return Forbidden(caller.principal, need.privilege.value, str(target))
         if not store.granted(sql, caller.grantees, (target.warehouse, "", "", "")) and not store.sees_inside(
@@ -173,6 +187,37 @@ class Gate:
         if target.kind == "index" and store.sees_inside(sql, caller.grantees, target[1:]):
             return NoSuchIndex(f"{name}.{target.index_name}")
         return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
+
+    # --- the audit log -----------------------------------------------------------------------------------------------
+
+    def record(self, sql: Sql, request: Request, status: int) -> None:
+        """Records a change, in its own transaction."""
+        if request.caller is not None:
+            audit.add(sql, self._record(request, "allowed", f"status {status}"))
+
+    def note_refusal(self, request: Request, error: CatalogError) -> None:
+        """Records a refusal; not each one of a flood."""
+        if self._recorder is not None and request.refused:
+            self._recorder.note(self._record(request, "refused", error.message))
+
+    def _record(self, request: Request, decision: str, note: str) -> audit.Record:
+        caller = request.caller
+        key_id = caller.key_id if caller is not None else _key_id(request.headers)
+        return audit.Record(
+            self._clock(),
+            caller.principal if caller is not None else "",
+            key_id,
+            request.address,
+            request.request_id.decode("ascii", "replace"),
+            request.operation,
+            "; ".join(f"{need.privilege} {need.target}" for need in request.needs[:MOST_OBJECTS]),
+            decision,
+            note,
+        )
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
 
     # --- lists and new objects ---------------------------------------------------------------------------------------
 
@@ -228,6 +273,11 @@ def _bearer(headers: dict[bytes, bytes]) -> bytes:
     if scheme.lower() != b"bearer":
         raise NotAuthenticated("The Authorization header is not of the scheme Bearer")
     return token.strip()
+
+
+def _key_id(headers: dict[bytes, bytes]) -> str:
+    """The id that an unknown caller's key has, if it is one at all."""
+    return keys.key_id_of(headers.get(b"authorization", b"").partition(b" ")[2].strip()) or ""
 
 
 def _unknown() -> NotAuthenticated:

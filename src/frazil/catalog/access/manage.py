@@ -11,12 +11,13 @@ from frazil.catalog.access import keys
 from frazil.catalog.access.privileges import Privilege, Target, grantee_of, included
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import access as store
-from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store import audit, namespaces, relations
 from frazil.catalog.store.access import Grant, StoredKey
 from frazil.catalog.store.database import Database, Sql
 from frazil.errors import AccessError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
+COMMAND_LINE = "command line"
 ADMIN = "admin"  # the role that has `manage` on the server from the start
 
 
@@ -58,6 +59,7 @@ def create_token(
     roles: Sequence[str] = (),
     scopes: Sequence[str] = (),
     expires_ms: int | None = None,
+    by: str = COMMAND_LINE,
 ) -> NewKey:
     """A key for a principal, which is made if it is new and becomes a member of these roles."""
     _check_name(principal, "principal")
@@ -73,12 +75,15 @@ def create_token(
             _find_role(sql, role)
             store.add_member(sql, role, principal)
         store.add_key(sql, key)
+        _record(sql, by, "createToken", f"key {key_id} of {principal}", now_ms)
 
     database.write(create)
     return NewKey(key_id, principal, token, expires_ms)
 
 
-def rotate_token(database: Database, pepper: bytes, key_id: str, *, now_ms: int, keep_ms: int) -> NewKey:
+def rotate_token(
+    database: Database, pepper: bytes, key_id: str, *, now_ms: int, keep_ms: int, by: str = COMMAND_LINE
+) -> NewKey:
     """A new key with the principal, the scopes and the lifetime of another, which stays valid for `keep_ms` more."""
     new_id, token = keys.new_key()
 
@@ -91,17 +96,19 @@ def rotate_token(database: Database, pepper: bytes, key_id: str, *, now_ms: int,
         digest = keys.digest_of(pepper, token.encode())
         store.add_key(sql, replace(old, id=new_id, digest=digest, created_ms=now_ms, expires_ms=expires_ms))
         store.end_key(sql, key_id, expires_ms=now_ms + keep_ms)
+        _record(sql, by, "rotateToken", f"key {key_id} of {old.principal}, new key {new_id}", now_ms)
         return NewKey(new_id, old.principal, token, expires_ms)
 
     return database.write(rotate)
 
 
-def revoke_token(database: Database, key_id: str, *, now_ms: int) -> StoredKey:
+def revoke_token(database: Database, key_id: str, *, now_ms: int, by: str = COMMAND_LINE) -> StoredKey:
     """Ends a key at once, on all servers."""
 
     def revoke(sql: Sql) -> StoredKey:
         key = _find_key(sql, key_id)
         store.end_key(sql, key_id, revoked_ms=now_ms)
+        _record(sql, by, "revokeToken", f"key {key.id} of {key.principal}", now_ms)
         return key
 
     return database.write(revoke)
@@ -118,28 +125,39 @@ def _find_key(sql: Sql, key_id: str) -> StoredKey:
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 
-def create_role(database: Database, name: str, *, now_ms: int) -> bool:
+def create_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> bool:
+    """Whether the role is new."""
     _check_name(name, "role")
-    return database.write(lambda sql: store.add_role(sql, name, now_ms=now_ms))
+
+    def create(sql: Sql) -> bool:
+        _record(sql, by, "createRole", f"role {name}", now_ms)
+        return store.add_role(sql, name, now_ms=now_ms)
+
+    return database.write(create)
 
 
-def drop_role(database: Database, name: str) -> None:
+def drop_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> None:
+    """Removes a role with its members and grants."""
     if name == ADMIN:
         raise AccessError(f"the role {ADMIN} cannot be dropped", got=name)
 
     def drop(sql: Sql) -> None:
         _find_role(sql, name)
         store.drop_role(sql, name)
+        _record(sql, by, "dropRole", f"role {name}", now_ms)
 
     database.write(drop)
 
 
-def change_member(database: Database, role: str, principal: str, *, member: bool) -> bool:
+def change_member(
+    database: Database, role: str, principal: str, *, member: bool, now_ms: int, by: str = COMMAND_LINE
+) -> bool:
     """Whether the principal was none before, or was one."""
 
     def change(sql: Sql) -> bool:
         _find_role(sql, role)
         _find_principal(sql, principal)
+        _record(sql, by, "addMember" if member else "removeMember", f"{principal} in role {role}", now_ms)
         return store.add_member(sql, role, principal) if member else store.remove_member(sql, role, principal)
 
     return database.write(change)
@@ -156,6 +174,7 @@ def change_grant(
 
     def change(sql: Sql) -> bool:
         _find_grantee(sql, grantee)
+        _record(sql, by, "grant" if adding else "revoke", f"{privilege} on {target} for {grantee}", now_ms)
         return store.add_grant(sql, grant) if adding else store.remove_grant(sql, grant)
 
     return database.write(change)
@@ -218,6 +237,11 @@ def _target_of(names: store.Object, target: Target) -> Target:
         else "server"
     )
     return Target(kind, *names)
+
+
+def _record(sql: Sql, by: str, operation: str, what: str, now_ms: int) -> None:
+    """Records a change of the command line, in its own transaction."""
+    audit.add(sql, audit.Record(now_ms, by, "", "", "", operation, what, "allowed"))
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
