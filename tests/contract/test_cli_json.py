@@ -43,6 +43,7 @@ ACCESS: dict[str, tuple[str, ...]] = {
     "role list": (),
     "why": ("ana", "lake.t"),
     "who-can": ("read", "lake.t"),
+    "audit-log": (),
 }
 PROJECT = """
 from frazil import Table, column, pipeline, sources
