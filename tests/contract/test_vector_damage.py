@@ -27,7 +27,7 @@ from frazil.lake import LakeTable
 from frazil.puffin import MAGIC, PuffinReader
 from frazil.vector import IndexRecord
 from frazil.vector.codebook import Codebook
-from frazil.vector.segment import Rows, Segment, empty_rows, write_segment
+from frazil.vector.segment import CoveredFile, Rows, Segment, empty_rows, write_segment
 from tests.contract.test_catalog_search import SCHEMA, query, vectors_from
 from tests.kit.catalog_databases import Client
 
@@ -180,19 +180,69 @@ def rows_that_no_file_has(record: IndexRecord) -> None:
     )
 
 
-def rewrite(record: IndexRecord, change: Callable[[list[Rows], Segment], list[Rows]]) -> None:
-    """The segment again with other lists, and with checksums that are right."""
+def the_same_row_again_and_again(record: IndexRecord) -> None:
+    rewrite(
+        record,
+        lambda lists, _: [
+            Rows(replace(rows.block, positions=rows.block.positions * 0), rows.refined) for rows in lists
+        ],
+    )
+
+
+def a_file_covered_twice(record: IndexRecord) -> None:
+    rewrite(record, lambda lists, _: lists, files=lambda files: files * 2)
+
+
+def other_files_than_the_name_says(record: IndexRecord) -> None:
+    rewrite(record, lambda lists, _: lists, files=lambda files: [*files, CoveredFile("other.parquet", 10)])
+
+
+def more_rows_than_a_file_can_have(record: IndexRecord) -> None:
+    rewrite(record, lambda lists, _: lists, files=lambda files: [CoveredFile(file.path, 1 << 70) for file in files])
+
+
+def a_segment_of_another_build(record: IndexRecord) -> None:
+    """Its lists are those of a codebook with other numbers."""
+    rewrite(record, lambda lists, _: lists[::-1], codebook="0123456789abcdef")
+
+
+def a_segment_of_an_earlier_version(record: IndexRecord) -> None:
+    rewrite(record, lambda lists, _: lists, codebook="")
+
+
+def a_codebook_for_another_metric(record: IndexRecord) -> None:
+    codebook = Codebook.read(PyArrowFileIO().new_input(record.codebook))
+    path_of(record.codebook).unlink()
+    replace(codebook, metric="ip").write(PyArrowFileIO().new_output(record.codebook), field_id=record.field_id)
+
+
+def as_they_are(files: list[CoveredFile]) -> list[CoveredFile]:
+    return files
+
+
+def rewrite(
+    record: IndexRecord,
+    change: Callable[[list[Rows], Segment], list[Rows]],
+    *,
+    files: Callable[[list[CoveredFile]], list[CoveredFile]] = as_they_are,
+    codebook: str | None = None,
+) -> None:
+    """The segment again with other lists, files or codebook, and with checksums that are right."""
     path = record.segments[0].path
     segment = Segment(PyArrowFileIO().new_input(path), dimension=8)
     lists = change(list(segment.read_all()), segment)
     path_of(path).unlink()
-    write_segment(PyArrowFileIO().new_output(path), segment.files, lists, segment.shape, field_id=record.field_id)
+    facts = {"field_id": record.field_id, "codebook": str(segment.codebook) if codebook is None else codebook}
+    write_segment(PyArrowFileIO().new_output(path), files(segment.files), lists, segment.shape, **facts)
 
 
 DAMAGES = (
     *(remove_segment, remove_codebook, cut_segment, empty_segment, turn_bits_of_blocks, turn_bits_of_bytes),
     *(turn_a_bit_of_the_codebook, footer_of_another_shape, footer_without_end, a_place_that_is_a_text),
     *(a_codebook_that_fills_the_memory, more_lists_than_the_codebook, rows_that_no_file_has),
+    *(the_same_row_again_and_again, a_file_covered_twice, other_files_than_the_name_says),
+    *(more_rows_than_a_file_can_have, a_segment_of_another_build, a_segment_of_an_earlier_version),
+    a_codebook_for_another_metric,
 )
 
 
@@ -229,6 +279,49 @@ def test_a_refresh_repairs_what_was_damaged(damaged: Damaged) -> None:
     damaged.table.indexes.refresh("embedding_l2")
     report = damaged.table.scan().nearest("embedding", query(), k=5, metric="l2").explain()
     assert (report.files_indexed, report.files_exact, report.problem) == (2, 0, None)
+
+
+def problems(damaged: Damaged, name: str) -> tuple[str, ...]:
+    return damaged.table.indexes.check(name).problems
+
+
+def test_a_check_and_a_refresh_know_a_segment_of_another_index(damaged: Damaged) -> None:
+    """Of the same column, metric and files: only the seed differs."""
+    other = damaged.table.indexes.create("embedding", metric="l2", lists=8, name="other", seed=2)
+    damaged.table.indexes.refresh("embedding_l2")
+    record = damaged.table.indexes.find("embedding_l2")
+    for swapped in (lambda each: each.segments[0].path, lambda each: each.codebook):
+        first, second = path_of(swapped(record)), path_of(swapped(other))
+        kept = first.read_bytes()
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(kept)
+        for name in (record.name, "other"):
+            assert len(problems(damaged, name)) == 1
+            damaged.table.indexes.refresh(name)
+            assert problems(damaged, name) == ()
+        assert by_python(damaged) == damaged.exact()
+        record, other = (damaged.table.indexes.find(name) for name in (record.name, "other"))
+
+
+@pytest.mark.parametrize("damage", [the_same_row_again_and_again, a_file_covered_twice], ids=lambda each: each.__name__)
+def test_a_check_finds_a_row_that_is_twice_in_an_index(damaged: Damaged, damage: Callable[[IndexRecord], None]) -> None:
+    damage(damaged.record)
+    assert len(problems(damaged, "embedding_l2")) == 1
+    damaged.table.indexes.refresh("embedding_l2")
+    assert problems(damaged, "embedding_l2") == ()
+
+
+def test_a_record_that_names_a_segment_twice_gives_no_row_twice(
+    damaged: Damaged, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = damaged.exact()
+    twice = damaged.record.with_segments(damaged.record.segments * 2)
+    damaged.catalog.replace_index("lake.points", twice.name, twice.to_json(), version=twice.version)
+    assert by_python(damaged) == expected
+    assert "`frazil index refresh lake.points embedding" in caplog.text
+    assert len(problems(damaged, twice.name)) == 1
+    damaged.table.indexes.refresh(twice.name)
+    assert problems(damaged, twice.name) == ()
 
 
 # --- what a search did -----------------------------------------------------------------------------------------------

@@ -120,7 +120,8 @@ class Vectors:
         for group in plan.segments:
             collector = collect_segment(codebook, [tasks[number] for number in group], reader)
             path, shape = str(self.folder / f"{uuid.uuid4()}.puffin"), Shape(len(codebook.rotation))
-            write_segment(PyArrowFileIO().new_output(path), collector.files, collector.lists(), shape, field_id=3)
+            output, facts = PyArrowFileIO().new_output(path), {"field_id": 3, "codebook": codebook.fingerprint}
+            write_segment(output, collector.files, collector.lists(), shape, **facts)
             segments.append(Segment(PyArrowFileIO().new_input(path), dimension=shape.dimension))
         return Index(codebook, segments, Blocks(lambda path, start, end: Path(path).read_bytes()[start:end]))
 

@@ -93,7 +93,8 @@ def flip_signs(catalog: FrazilCatalog, record: IndexRecord) -> None:
             codes = Codes(~block.codes.signs, block.codes.factors)
             lists.append(Rows(replace(block, codes=codes), refined))
         io.delete(info.path)
-        write_segment(io.new_output(info.path), segment.files, lists, segment.shape, field_id=record.field_id)
+        facts = {"field_id": record.field_id, "codebook": str(segment.codebook)}
+        write_segment(io.new_output(info.path), segment.files, lists, segment.shape, **facts)
 
 
 @pytest.mark.requirement("flow.vector-build")

@@ -149,6 +149,12 @@ class Blocks:
             held.put(row, data)
         return [held.take(rows) for held, (_, rows, _) in zip(every, asked, strict=True)]
 
+    def forget(self, location: str) -> None:
+        """What was read of a segment is read again the next time."""
+        with self._lock:
+            for kind in (HeldCodes, HeldBytes):
+                self._held.pop((location, kind), None)
+
     def _get(self, kind: type[Held], segment: Segment) -> Held:
         key = (segment.location, kind)
         with self._lock:

@@ -7,8 +7,6 @@ encoded with another codebook is never taken.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +16,18 @@ from frazil.errors import DataFileUnreadable
 from frazil.protocol import INDEX_FOLDER
 from frazil.vector.build import SEGMENT_ROWS, BuildPlan, order_tasks, train_codebook
 from frazil.vector.codebook import Codebook
-from frazil.vector.engines import Column, Engine, LocalEngine, Segments, facts_of, find_segment, write_again
+from frazil.vector.engines import (
+    Column,
+    Engine,
+    LocalEngine,
+    Segments,
+    facts_of,
+    find_segment,
+    rewrite_segment,
+    write_again,
+)
 from frazil.vector.record import SegmentInfo
-from frazil.vector.segment import Segment, Shape, merge_lists, write_segment
+from frazil.vector.segment import Segment, digest, merge_lists, open_segment, segment_name
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -66,7 +73,7 @@ class Builder:
         tasks, column = order_tasks(scan.plan().tasks()), Column.of(scan)
         plan = BuildPlan.of(tasks, metric, seed=seed, lists=lists, segment_rows=self.segment_rows)
         facts = (column.field_id, metric, seed, plan.lists, facts_of(tasks))
-        folder = f"{table.location()}/{INDEX_FOLDER}/{_digest(*facts)}"
+        folder = f"{table.location()}/{INDEX_FOLDER}/{digest(*facts)}"
         codebook = self._codebook(folder, plan, tasks, column)
         built = Built(codebook, f"{folder}/codebook.puffin", ())
         return self._with_segments(built, plan, tasks, column)
@@ -85,7 +92,7 @@ class Builder:
         """The same index without segments of which many rows are of files that no snapshot has any more."""
         column, infos = Column.of(scan), []
         for info in built.segments:
-            segment = Segment(column.files.io.new_input(info.path), dimension=len(built.codebook.rotation))
+            segment = open_segment(column.files.io.new_input(info.path), built.codebook)
             dead = sum(file.rows for file in segment.files if file.path in expired)
             if dead <= MOST_DEAD * sum(file.rows for file in segment.files):
                 infos.append(info)
@@ -94,13 +101,11 @@ class Builder:
         return Built(built.codebook, built.path, tuple(infos))
 
     def _without(self, built: Built, segment: Segment, kept: Collection[str], column: Column) -> SegmentInfo:
-        io, shape = column.files.io, Shape(len(built.codebook.rotation))
-        files = [file for file in segment.files if file.path in kept]
-        path = _segment_path(built, [[file.path, file.rows] for file in files])
+        io, files = column.files.io, [file for file in segment.files if file.path in kept]
+        path = _segment_path(built, files)
         if (known := find_segment(io, path, built.codebook)) is not None:
             return known
-        lists, field_id = segment.read_some(kept), column.field_id
-        size = write_again(io, path, lambda output: write_segment(output, files, lists, shape, field_id=field_id))
+        size = rewrite_segment(io, path, files, segment.read_some(kept), built.codebook, column.field_id)
         written = find_segment(io, path, built.codebook)
         assert written is not None
         return SegmentInfo(path, size, written.vectors, len(files))
@@ -108,7 +113,7 @@ class Builder:
     def _codebook(self, folder: str, plan: BuildPlan, tasks: Sequence[FileTask], column: Column) -> Codebook:
         path, io = f"{folder}/codebook.puffin", column.files.io
         try:
-            return Codebook.read(io.new_input(path))
+            return Codebook.read(io.new_input(path), metric=plan.metric)
         except DataFileUnreadable:
             pass  # not there yet, or not complete
         self.progress("sample", 0, sum(len(positions) for _, positions in plan.sample))
@@ -147,14 +152,13 @@ class Builder:
         return (*(info for number, info in enumerate(segments) if number not in inside), *merged)
 
     def _merge_some(self, built: Built, infos: Sequence[SegmentInfo], column: Column) -> SegmentInfo:
-        io, shape = column.files.io, Shape(len(built.codebook.rotation))
-        opened = [Segment(io.new_input(info.path), dimension=shape.dimension) for info in infos]
+        io = column.files.io
+        opened = [open_segment(io.new_input(info.path), built.codebook) for info in infos]
         files = [file for segment in opened for file in segment.files]
-        path = _segment_path(built, [[file.path, file.rows] for file in files])
+        path = _segment_path(built, files)
         if (known := find_segment(io, path, built.codebook)) is not None:
             return known
-        lists, field_id = merge_lists(opened), column.field_id
-        size = write_again(io, path, lambda output: write_segment(output, files, lists, shape, field_id=field_id))
+        size = rewrite_segment(io, path, files, merge_lists(opened), built.codebook, column.field_id)
         return SegmentInfo(path, size, sum(info.vectors for info in infos), len(files))
 
 
@@ -179,10 +183,5 @@ def plan_merges(sizes: Sequence[int]) -> list[list[int]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _segment_path(built: Built, files: Iterable[object]) -> str:
-    folder = built.path.rpartition("/")[0]
-    return f"{folder}/segment-{_digest(built.codebook.fingerprint, list(files))}.puffin"
-
-
-def _digest(*facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+def _segment_path(built: Built, files: Iterable[Sequence[object]]) -> str:
+    return f"{built.path.rpartition('/')[0]}/{segment_name(built.codebook.fingerprint, files)}"

@@ -15,12 +15,13 @@ from frazil.vector.codes import Codes, Query, Refined, encode_bytes, encode_sign
 from frazil.vector.kmeans import Step, assign_surely, quietly, train
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, all_products, prepare, row_squares
 from frazil.vector.reach import ASKED, Reach, choose_asked, measure_reach
+from frazil.vector.record import IndexRecord, folder_of
 from frazil.vector.rotation import make_rotation, padded, rotate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyiceberg.io import InputFile, OutputFile
+    from pyiceberg.io import FileIO, InputFile, OutputFile
 
     from frazil.vector.moved import MovedRows
 
@@ -146,7 +147,7 @@ class Codebook:
     def write(self, output: OutputFile, *, field_id: int) -> int:
         """The codebook is in a new Puffin file; gives its size."""
         properties = {"dimension": str(self.dimension), "metric": self.metric, "lists": str(self.lists)}
-        properties["fingerprint"] = self.fingerprint
+        properties |= {"fingerprint": self.fingerprint, "index": folder_of(output.location)}
         if self.reach is not None:
             properties["reach"] = self.reach.to_json()
         with PuffinWriter(output) as writer:
@@ -158,27 +159,36 @@ class Codebook:
         return self.rotation.astype("<f4").tobytes() + self.centroids.astype("<f4").tobytes()
 
     @classmethod
-    def read(cls, source: InputFile) -> Codebook:
-        """The codebook of a Puffin file."""
+    def read(cls, source: InputFile, *, metric: Metric | None = None, dimension: int | None = None) -> Codebook:
+        """The codebook of a Puffin file, which must be for the metric and the dimension."""
         reader = PuffinReader(source)
         info = next((info for info in reader.blobs if info.type == BLOB), None)
         if info is None:
             raise IndexDamaged(source.location, "it has no codebook")
         try:
-            dimension, lists, metric = (
+            own_dimension, lists, own_metric = (
                 int(info.properties["dimension"]),
                 int(info.properties["lists"]),
                 info.properties["metric"],
             )
             reach = Reach.of(info.properties["reach"]) if "reach" in info.properties else None
-            size = padded(dimension)
+            size = padded(own_dimension)
             numbers: Any = np.frombuffer(reader.read(info), "<f4").astype(np.float32).reshape(size + lists, size)
         except (KeyError, TypeError, ValueError, OSError) as exc:
             raise IndexDamaged(source.location, f"its codebook cannot be read ({exc})") from exc
-        if metric not in METRICS:
-            raise IndexDamaged(source.location, f"its metric is '{metric}'")
-        codebook = cls(dimension, metric, numbers[:size], numbers[size:], reach)
+        if own_metric not in METRICS:
+            raise IndexDamaged(source.location, f"its metric is '{own_metric}'")
+        if (metric or own_metric, dimension or own_dimension) != (own_metric, own_dimension):
+            raise IndexDamaged(source.location, f"it is for {own_metric} and {own_dimension} dimensions")
+        codebook = cls(own_dimension, own_metric, numbers[:size], numbers[size:], reach)
         # Those that were written before have none.
         if info.properties.get("fingerprint", codebook.fingerprint) != codebook.fingerprint:
             raise IndexDamaged(source.location, "its numbers are not those that were written")
+        if (index := info.properties.get("index", folder_of(source.location))) != folder_of(source.location):
+            raise IndexDamaged(source.location, f"it belongs to index {index}")
         return codebook
+
+
+def read_codebook(io: FileIO, record: IndexRecord) -> Codebook:
+    """The codebook of an index; that of another index counts as damaged."""
+    return Codebook.read(io.new_input(record.codebook), metric=record.metric, dimension=record.dimension)

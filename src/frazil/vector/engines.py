@@ -17,7 +17,7 @@ from frazil.scan.planning import Files, FileTask, Planner, ScanRequest, Source, 
 from frazil.scan.reading import FileReader, ReadPlan
 from frazil.vector.build import collect_segment
 from frazil.vector.record import SegmentInfo
-from frazil.vector.segment import Segment, Shape, write_segment
+from frazil.vector.segment import CoveredFile, Rows, Shape, open_segment, write_segment
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO, InputFile, OutputStream
@@ -66,10 +66,7 @@ class Segments:
         if (info := find_segment(io, path, self.codebook)) is not None:
             return info
         collector = collect_segment(self.codebook, self.groups[number], self.column.reader(), self.moved)
-        shape, field_id = Shape(len(self.codebook.rotation)), self.column.field_id
-        size = write_again(
-            io, path, lambda output: write_segment(output, collector.files, collector.lists(), shape, field_id=field_id)
-        )
+        size = rewrite_segment(io, path, collector.files, collector.lists(), self.codebook, self.column.field_id)
         return SegmentInfo(path, size, len(collector), len(collector.files))
 
 
@@ -195,12 +192,21 @@ def find_segment(io: FileIO, path: str, codebook: Codebook) -> SegmentInfo | Non
     """A segment that is complete and undamaged; None if there is none. All of it is read."""
     source = io.new_input(path)
     try:
-        segment = Segment(source, dimension=len(codebook.rotation))
-        for _ in segment.read_all():  # compares the checksums
-            pass
+        segment = open_segment(source, codebook)
+        segment.verify()
     except DataFileUnreadable:
         return None
     return SegmentInfo(path, len(source), int(segment.lists.starts[-1]), len(segment.files))
+
+
+def rewrite_segment(
+    io: FileIO, path: str, files: Sequence[CoveredFile], lists: Iterable[Rows], codebook: Codebook, field_id: int
+) -> int:
+    """Writes a segment, in place of the one that is there; gives its size."""
+    shape, own = Shape(len(codebook.rotation)), codebook.fingerprint
+    return write_again(
+        io, path, lambda output: write_segment(output, files, lists, shape, field_id=field_id, codebook=own)
+    )
 
 
 def write_again(io: FileIO, path: str, write: Callable[[OutputFile], int]) -> int:

@@ -14,17 +14,17 @@ from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
 from frazil.vector.build import MOST_LISTS, order_tasks
 from frazil.vector.builder import MOST_DEAD, Builder, Built
-from frazil.vector.codebook import Codebook
+from frazil.vector.codebook import Codebook, read_codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.moved import MovedRows, bytes_of_row
 from frazil.vector.portable import find_copies, forget_copy, has_copy, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
-from frazil.vector.segment import Segment
+from frazil.vector.segment import Segment, open_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -226,15 +226,20 @@ class Indexes:
             log.info("%s: index %s is built again at the table's new location", self.table, record.name)
             return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
         try:
-            codebook = Codebook.read(table.io.new_input(record.codebook))
+            codebook = read_codebook(table.io, record)
         except DataFileUnreadable as exc:
             log.warning("%s: index %s is built again: %s", self.table, record.name, exc)
             return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
-        opened = {info: self._open(table.io, info, codebook, verify=verify) for info in record.segments}
-        segments = [segment for segment in opened.values() if segment is not None]
+        opened = dict[SegmentInfo, Segment]()
+        for info, segment in _open_segments(table.io, record, codebook, verify=verify):
+            if isinstance(segment, Segment):
+                opened[info] = segment
+            else:
+                log.warning("%s: a segment is built again: %s", self.table, segment)
+        segments = list(opened.values())
         live, covered = order_tasks(scan.plan().tasks()), {file.path for each in segments for file in each.files}
         tasks = [task for task in live if task.path not in covered]
-        built = Built(codebook, record.codebook, tuple(info for info, segment in opened.items() if segment is not None))
+        built = Built(codebook, record.codebook, tuple(opened))
         if not tasks:
             return built
         moved = self._moved(segments, {task.path for task in live}, sum(task.rows for task in tasks))
@@ -259,12 +264,11 @@ class Indexes:
         live = {task.path for task in self._scan(table, _column(table, record)).plan().tasks()}
         covered, problems = dict[str, int](), list[str]()
         try:
-            dimension = len(Codebook.read(table.io.new_input(record.codebook)).rotation)
-            for info in record.segments:
-                try:
-                    covered |= dict(Segment(table.io.new_input(info.path), dimension=dimension).files)
-                except DataFileUnreadable as exc:
-                    problems.append(exc.message)
+            for _, segment in _open_segments(table.io, record, read_codebook(table.io, record)):
+                if isinstance(segment, Segment):
+                    covered |= dict(segment.files)
+                else:
+                    problems.append(segment.message)
         except DataFileUnreadable as exc:
             problems.append(exc.message)
         gone = {path: rows for path, rows in covered.items() if path not in live}
@@ -278,17 +282,16 @@ class Indexes:
         scan = self._scan(table, _column(table, record))
         live, covered, problems = {task.path for task in scan.plan().tasks()}, set[str](), list[str]()
         try:
-            codebook = Codebook.read(table.io.new_input(record.codebook))
+            codebook = read_codebook(table.io, record)
         except DataFileUnreadable as exc:
             return IndexCheck(record.name, len(live), len(live), (exc.message,))
-        for number, info in enumerate(record.segments):
-            self.builder.progress("check", number, len(record.segments))
-            try:
-                segment = Segment(table.io.new_input(info.path), dimension=len(codebook.rotation))
-                _verify(segment)
+        self.builder.progress("check", 0, len(record.segments))
+        for number, (_, segment) in enumerate(_open_segments(table.io, record, codebook, verify=True)):
+            self.builder.progress("check", number + 1, len(record.segments))
+            if isinstance(segment, Segment):
                 covered |= {file.path for file in segment.files}
-            except DataFileUnreadable as exc:
-                problems.append(exc.message)
+            else:
+                problems.append(segment.message)
         return IndexCheck(record.name, len(live), len(live - covered), tuple(problems))
 
     def drop(self, name: str) -> IndexRecord:
@@ -346,17 +349,6 @@ class Indexes:
             )
         return scan
 
-    def _open(self, io: FileIO, info: SegmentInfo, codebook: Codebook, *, verify: bool) -> Segment | None:
-        """A segment; None if it cannot be read."""
-        try:
-            segment = Segment(io.new_input(info.path), dimension=len(codebook.rotation))
-            if verify:
-                _verify(segment)
-            return segment
-        except DataFileUnreadable as exc:
-            log.warning("%s: a segment is built again: %s", self.table, exc)
-            return None
-
 
 def index_files(catalog: object, identifier: str | Identifier) -> list[str]:
     """The files of all indexes of a table; none where the catalog is no client of Frazil's."""
@@ -373,9 +365,23 @@ def _as_record(name: str, field_id: int, seed: int, built: Built) -> IndexRecord
     return IndexRecord(name, field_id, codebook.metric, codebook.dimension, probes, seed, built.path, built.segments)
 
 
-def _verify(segment: Segment) -> None:
-    for _ in segment.read_all():  # compares the checksums
-        pass
+def _open_segments(
+    io: FileIO, record: IndexRecord, codebook: Codebook, *, verify: bool = False
+) -> Iterator[tuple[SegmentInfo, Segment | DataFileUnreadable]]:
+    """Each segment of an index, or what is wrong with it. No file of the table is covered twice."""
+    covered = set[str]()
+    for info in record.segments:
+        try:
+            segment = open_segment(io.new_input(info.path), codebook)
+            if verify:
+                segment.verify()
+            paths = {file.path for file in segment.files}
+            if not covered.isdisjoint(paths) or len(paths) < len(segment.files):
+                raise segment.damaged("it covers a file that is covered already")
+            covered |= paths
+            yield info, segment
+        except DataFileUnreadable as exc:
+            yield info, exc
 
 
 def _column(table: Table, record: IndexRecord) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.types import DoubleType, FloatType, ListType
 
-from frazil.errors import DataFileUnreadable, VectorError
+from frazil.errors import DataFileUnreadable, IndexDamaged, VectorError
 from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
 from frazil.vector.columns import find_dimension, to_matrix, to_queries
@@ -91,6 +91,8 @@ class Search:
         scored = [[nothing_scored()] for _ in self.queries]
         if index is not None and inside:
             try:
+                if len(covered) < len(index.files):
+                    raise IndexDamaged(index.locations[-1], "its segments cover a file twice")
                 self._indexed(index, inside, numbers, scored, probes, report)
             except DataFileUnreadable as exc:
                 table, column = self.scan.state.name, self.field.name

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from frazil.errors import DataFileMissing, DataFileUnreadable, IndexDamaged
 from frazil.vector.blocks import KEPT_BYTES, Blocks
-from frazil.vector.codebook import Codebook
+from frazil.vector.codebook import Codebook, read_codebook
 from frazil.vector.disk import CachedFiles, DiskCache
 from frazil.vector.search import Index
-from frazil.vector.segment import Segment
+from frazil.vector.segment import Segment, open_segment
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -46,6 +46,11 @@ class Newest(Generic[T]):
                 return self._things[path]
         return self.put(path, read())
 
+    def forget(self, path: str) -> None:
+        """The thing of this name is read again the next time."""
+        with self._lock:
+            self._things.pop(path, None)
+
     def put(self, path: str, thing: T) -> T:
         with self._lock:
             self._things[path] = thing
@@ -73,21 +78,26 @@ class OpenIndexes:
         io = io if self._disk is None else CachedFiles(io, self._disk)
         try:
             path = record.codebook
-            codebook = self._codebooks.get(path, lambda: Codebook.read(io.new_input(path)))
+            codebook = self._codebooks.get(path, lambda: read_codebook(io, record))
         except DataFileUnreadable as exc:
             return None, [self._warn(table, record, exc)]
         segments, problems = [], []
         for info in record.segments:
             self._ios.put(info.path, io)
             try:
-                segments.append(self._segments.get(info.path, partial(_open, io, info.path, codebook)))
+                segments.append(self._segments.get(info.path, partial(open_segment, io.new_input(info.path), codebook)))
             except DataFileUnreadable as exc:
                 problems.append(self._warn(table, record, exc))
         return Index(codebook, segments, self._blocks), problems
 
     def forget(self, error: DataFileUnreadable) -> None:
         """A file that is damaged is read from the store again: it may be repaired under the same name."""
-        if self._disk is not None and isinstance(error.path, str):
+        if not isinstance(error.path, str):
+            return
+        self._codebooks.forget(error.path)
+        self._segments.forget(error.path)
+        self._blocks.forget(error.path)
+        if self._disk is not None:
             self._disk.forget(error.path)
 
     def _read(self, path: str, start: int, end: int) -> bytes:
@@ -111,13 +121,6 @@ class OpenIndexes:
             record.name,
         )
         return error.message
-
-
-def _open(io: FileIO, path: str, codebook: Codebook) -> Segment:
-    segment = Segment(io.new_input(path), dimension=len(codebook.rotation))
-    if len(segment.lists.counts) != codebook.lists:
-        raise segment.damaged(f"it has {len(segment.lists.counts)} lists, the codebook {codebook.lists}")
-    return segment
 
 
 def _no_io() -> FileIO:

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+def folder_of(location: str) -> str:
+    """The name of the folder of an index, from that of a file in it.
+
+    >>> folder_of("s3://lake/words/_index/3f2a/codebook.puffin")
+    '3f2a'
+    """
+    return location.rpartition("/")[0].rpartition("/")[2]
+
+
 @dataclass(frozen=True)
 class SegmentInfo:
     """A segment: its file, and how much it holds."""

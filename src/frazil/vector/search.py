@@ -122,7 +122,16 @@ class Index:
             hits = [self._refine(query, part, *refined[part.segment]) for part in parts if len(part.rows)]
             report.rows_refined += sum(len(part.rows) for part in parts)
             answers.append(_nearest(hits, k))
+            self._check_once(answers[-1])
         return answers
+
+    def _check_once(self, hits: Hits) -> None:
+        """Passes for an answer that has each row once; otherwise the segments of those rows are not as written."""
+        rows = np.sort(hits.files << 32 | hits.positions)
+        twice = rows[1:][rows[1:] == rows[:-1]]
+        if len(twice):
+            number = np.searchsorted(self._bases, twice[0] >> 32, side="right") - 1
+            raise self._segments[number].damaged("it has a row twice")
 
     def _byte_rows(self, parts: Sequence[_Part]) -> ByteRows:
         rows = np.unique(np.concatenate([part.rows for part in parts]))

@@ -10,10 +10,15 @@
 Vectors lie in the order of the lists, so that the counts say where each is, and lists that follow each other are one
 range. A block of codes is a few arrays, each of all vectors of the list. The bytes of a vector are read by themselves,
 and compared with the checksum that its codes have.
+
+The footer's properties tie a segment to its index: `index` is the folder of the index, whose name follows from what is
+indexed, and `codebook` is the fingerprint of the codebook that encoded the vectors. The name of the file follows from
+that fingerprint and the covered files. A file in which one of them differs is of another index, or of another build.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,6 +32,7 @@ from frazil.errors import IndexDamaged
 from frazil.puffin import Blob, PuffinReader, PuffinWriter
 from frazil.vector.codes import Codes, Refined
 from frazil.vector.metric import Bytes, Matrix, Numbers
+from frazil.vector.record import folder_of
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile, OutputFile
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
 FILES, LISTS = "frazil-vector-files-v1", "frazil-vector-lists-v1"
 CODES, BYTES = "frazil-vector-codes-v1", "frazil-vector-bytes-v1"
+MOST_ROWS = 1 << 32  # of a data file: a position has four bytes
 READ_BYTES = 8 << 20  # of a segment that is read from one end to the other
 
 
@@ -210,10 +217,16 @@ def _join_refined(parts: Sequence[Refined]) -> Refined:
 
 
 def write_segment(
-    output: OutputFile, files: Sequence[CoveredFile], lists: Iterable[Rows], shape: Shape, *, field_id: int
+    output: OutputFile,
+    files: Sequence[CoveredFile],
+    lists: Iterable[Rows],
+    shape: Shape,
+    *,
+    field_id: int,
+    codebook: str,
 ) -> int:
-    """A segment is in a new file; gives its size. What the second look needs is kept in memory until the codes are
-    written.
+    """A segment is in a new file; gives its size. `codebook` is the fingerprint of what the vectors were encoded with.
+    What the second look needs is kept in memory until the codes are written.
     """
     counts, sums = [], []
     codes, refined = bytearray(), bytearray()
@@ -226,6 +239,7 @@ def write_segment(
     table = Lists(np.array(counts), np.array(sums))
     covered = json.dumps([[file.path, file.rows] for file in files]).encode()
     properties = {"dimension": str(shape.dimension), "vectors": str(int(table.counts.sum()))}
+    properties |= {"index": folder_of(output.location), "codebook": codebook}
     with PuffinWriter(output, properties=properties) as writer:
         for kind, payload, codec in (
             (FILES, covered, "zstd"),
@@ -236,6 +250,16 @@ def write_segment(
             writer.add(Blob(kind, (field_id,), payload, codec=codec), snapshot_id=-1, sequence_number=-1)
     assert writer.written is not None
     return writer.written.size
+
+
+def segment_name(codebook: str, files: Iterable[Sequence[object]]) -> str:
+    """The name of the segment that covers some files (paths and row counts), by the fingerprint of its codebook."""
+    return f"segment-{digest(codebook, [list(file) for file in files])}.puffin"
+
+
+def digest(*facts: object) -> str:
+    """What tells facts apart in the names of files."""
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 def merge_lists(segments: Sequence[Segment]) -> Iterator[Rows]:
@@ -255,6 +279,7 @@ class Segment:
     def __init__(self, source: InputFile, *, dimension: int) -> None:
         self.location, self._source = source.location, source
         reader = PuffinReader(source)
+        self.codebook, self.index = reader.properties.get("codebook"), reader.properties.get("index")
         self._blobs = {info.type: info for info in reader.blobs}
         if missing := {FILES, LISTS, CODES, BYTES} - self._blobs.keys():
             raise self.damaged(f"it has no {', '.join(sorted(missing))}")
@@ -265,6 +290,8 @@ class Segment:
             self.lists = Lists.of(reader.read(self._blobs[LISTS]))
         except (ValueError, TypeError, RecursionError, OSError) as exc:
             raise self.damaged(f"what it covers cannot be read ({exc})") from exc
+        if not all(0 <= file.rows <= MOST_ROWS for file in self.files):
+            raise self.damaged("a covered file has an impossible number of rows")
         self.shape = Shape(dimension)
         total = int(self.lists.starts[-1])
         if (self._blobs[CODES].length, self._blobs[BYTES].length) != (
@@ -272,6 +299,18 @@ class Segment:
             total * self.shape.bytes_row,
         ):
             raise self.damaged("its blocks have other sizes than its lists say")
+
+    def check_belongs(self, codebook: Codebook) -> None:
+        """Passes for a segment of the index in whose folder it is, encoded with the codebook, under its own name."""
+        folder, name = folder_of(self.location), self.location.rpartition("/")[2]
+        if self.index != folder:
+            raise self.damaged(f"it belongs to index {self.index or '(none)'}, not to {folder}")
+        if self.codebook != codebook.fingerprint:
+            raise self.damaged("it was encoded with another codebook")
+        if len(self.lists.counts) != codebook.lists:
+            raise self.damaged(f"it has {len(self.lists.counts)} lists, the codebook {codebook.lists}")
+        if name != segment_name(codebook.fingerprint, self.files):
+            raise self.damaged("it covers other files than its name says")
 
     def code_ranges(self, lists: Numbers) -> tuple[Numbers, Numbers]:
         """Where the codes of some lists begin and end in the file."""
@@ -317,6 +356,12 @@ class Segment:
                     self.check_bytes(int(starts[number]) + place, own[place * row : (place + 1) * row], expected)
                 yield Rows(block, self.shape.unpack_bytes(own))
 
+    def verify(self) -> None:
+        """Passes for a segment as it was written, in which no row is twice. All of it is read."""
+        rows = [block.files.astype(np.int64) << 32 | block.positions for block, _ in self.read_all()]
+        if len(np.unique(np.concatenate(rows))) < int(self.lists.starts[-1]):
+            raise self.damaged("it has a row twice")
+
     def rows_of(self, paths: Collection[str]) -> Iterator[tuple[int, Codes, Refined]]:
         """The rows of some of the covered files, list by list; nothing is read if it covers none of them."""
         wanted = np.array([file.path in paths for file in self.files], np.bool_)
@@ -349,3 +394,10 @@ class Segment:
         with self._source.open() as stream:
             stream.seek(start)
             return bytes(stream.read(end - start))
+
+
+def open_segment(source: InputFile, codebook: Codebook) -> Segment:
+    """A segment that belongs to a codebook; one of another index or of another build counts as damaged."""
+    segment = Segment(source, dimension=len(codebook.rotation))
+    segment.check_belongs(codebook)
+    return segment

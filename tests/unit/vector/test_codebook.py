@@ -48,7 +48,8 @@ def segment_of(codebook: Codebook, vectors: Matrix, path: Path) -> Segment:
     collector = Collector(codebook)
     collector.add(collector.add_file("old.parquet", len(vectors)), np.arange(len(vectors)), vectors)
     shape = Shape(len(codebook.rotation))
-    write_segment(PyArrowFileIO().new_output(str(path)), collector.files, collector.lists(), shape, field_id=1)
+    output, own = PyArrowFileIO().new_output(str(path)), codebook.fingerprint
+    write_segment(output, collector.files, collector.lists(), shape, field_id=1, codebook=own)
     return Segment(PyArrowFileIO().new_input(str(path)), dimension=shape.dimension)
 
 

@@ -47,7 +47,8 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     collector = Collector(codebook)
     collector.add(collector.add_file("a.parquet", ROWS), np.arange(ROWS), rows)
     path, io = str(tmp_path_factory.mktemp("index") / "segment"), PyArrowFileIO()
-    write_segment(io.new_output(path), collector.files, collector.lists(), Shape(DIMENSION), field_id=3)
+    output, own = io.new_output(path), codebook.fingerprint
+    write_segment(output, collector.files, collector.lists(), Shape(DIMENSION), field_id=3, codebook=own)
     return Index(codebook, [Segment(io.new_input(path), dimension=DIMENSION)], Blocks(read_range))
 
 

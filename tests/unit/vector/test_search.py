@@ -84,7 +84,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def write(path: str, files: list[CoveredFile], lists: object, codebook: Codebook) -> None:
     shape = Shape(len(codebook.rotation))
-    write_segment(PyArrowFileIO().new_output(path), files, lists, shape, field_id=3)  # type: ignore[arg-type]
+    facts = {"field_id": 3, "codebook": codebook.fingerprint}
+    write_segment(PyArrowFileIO().new_output(path), files, lists, shape, **facts)  # type: ignore[arg-type]
 
 
 def queries(count: int = 40) -> Matrix:
