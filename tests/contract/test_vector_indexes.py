@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import DeclarationError, VectorError
 from frazil.puffin import Blob, PuffinWriter, read_blobs
 from frazil.tables import VectorIndex
-from frazil.vector import IndexRecord
+from frazil.vector import IndexRecord, index_files
 from frazil.vector.builder import plan_merges
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.portable import ROOT
@@ -231,6 +232,63 @@ def test_an_index_is_found_by_its_copy_when_the_catalog_has_lost_the_record(
     stored = catalog.list_indexes(vectors.name)
     assert stored is not None
     assert [each["name"] for each in stored] == ["embedding_l2"]
+
+
+@pytest.mark.requirement("flow.vector")
+def test_one_lost_record_of_several_is_found_by_its_copy(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    for metric in METRICS:
+        vectors.table.indexes.create("embedding", metric=metric, lists=4)
+    catalog.drop_index(vectors.name, "embedding_l2")
+    vectors.append(10)
+    vectors.table.indexes.refresh("embedding_cosine")  # writes the copy again, with that of the lost one
+    assert {record.name for record in vectors.table.indexes.records()} == {f"embedding_{metric}" for metric in METRICS}
+    assert vectors.table.scan().nearest("embedding", queries(1)[0], metric="l2").explain().files_indexed == 2
+    body = {"column": "embedding", "vector": queries(1)[0].tolist(), "metric": "l2"}
+    namespace, name = vectors.name.split(".")
+    answer = catalog.session.post(catalog.url(f"namespaces/{namespace}/tables/{name}/search"), json=body)
+    assert answer.json()["search"]["files-indexed"] == 2
+    assert vectors.table.indexes.refresh("embedding_l2").version == 1
+
+
+@pytest.mark.requirement("flow.vector")
+def test_maintenance_restores_a_record_that_the_catalog_has_lost(vectors: Vectors, catalog: FrazilCatalog) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    catalog.drop_index(vectors.name, record.name)
+    (plan,) = vectors.table.maintain("indexes")
+    assert plan.lines == ("restore the catalog's record of index embedding_cosine from its copy",)
+    (report,) = vectors.table.maintain("indexes", dry_run=False)
+    assert report.lines == ("restored the catalog's record of index embedding_cosine from its copy",)
+    assert [each["record"] for each in catalog.list_indexes(vectors.name) or ()] == [record.to_json()]
+    (plan,) = vectors.table.maintain("indexes")
+    assert (plan.lines, plan.detail) == ((), None)
+
+
+def test_the_removal_of_orphans_keeps_the_files_of_an_index_whose_record_is_lost(
+    vectors: Vectors, catalog: FrazilCatalog
+) -> None:
+    records = [vectors.table.indexes.create("embedding", metric=metric, lists=4) for metric in ("cosine", "l2")]
+    catalog.drop_index(vectors.name, "embedding_l2")
+    assert {path for record in records for path in index_paths(record)} == {
+        Path(path.removeprefix("file://")) for path in index_files(catalog, vectors.name)
+    }
+
+
+class DroppedMeanwhile(FrazilCatalog):
+    """Another client drops the index when the record of a refresh is stored, and before its copy is written."""
+
+    def replace_index(self, identifier: Any, name: str, record: Any, *, version: int) -> dict[str, Any]:
+        stored = super().replace_index(identifier, name, record, version=version)
+        Lake(catalog=self).table(identifier).indexes.drop(name)
+        return stored
+
+
+def test_an_index_that_is_dropped_while_it_is_refreshed_does_not_come_back(
+    vectors: Vectors, lake_server: EmbeddedCatalog
+) -> None:
+    vectors.table.indexes.create("embedding", lists=4)
+    vectors.append(10)
+    Lake(catalog=DroppedMeanwhile("lake", **lake_server.properties)).table(vectors.name).indexes.refresh("embedding")
+    assert vectors.table.indexes.records() == []
 
 
 @pytest.mark.requirement("flow.vector")

@@ -126,7 +126,7 @@ class LakeTable:
             embedded = embed_texts(texts, embed, table=self.name, column=column)
             vectors = embedded[0] if isinstance(vectors, str) else embedded
 
-        records = [] if exact else pinned_records(scan, lambda: self.indexes.records_for(scan))
+        records = [] if exact else pinned_records(scan, column, lambda: self.indexes.records_for(scan, column))
         return open_nearest(
             scan, column, vectors, k=k, metric=metric, records=records, opened=self.lake.vectors, io=scan.source.open.io
         )

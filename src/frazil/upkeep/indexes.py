@@ -24,6 +24,7 @@ class IndexPlan:
     other: tuple[str, ...] = ()  # declared in another way than they are, or of a column that is gone
     expired: frozenset[str] = frozenset()  # covered files that no snapshot has any more
     uncopied: tuple[IndexRecord, ...] = ()  # nothing is wrong with them but that the table's statistics lack them
+    lost: tuple[IndexRecord, ...] = ()  # nothing is wrong with them but that the catalog has lost their record
 
 
 def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
@@ -46,8 +47,9 @@ def plan_indexes(catalog: FrazilCatalog, table: str) -> IndexPlan:
     snapshot = catalog.load_table(table).current_snapshot() if declared else None
     missing = (index for index in declared if index.name not in records and snapshot is not None)
     due = [each for each in coverages if each.uncovered or each.problems or each.expired_rows(expired)]
-    uncopied = (each.record for each in coverages if not each.copied and each not in due)
-    return IndexPlan(tuple(due), tuple(missing), (*other, *problems), expired, tuple(uncopied))
+    lost = indexes.lost([each.record for each in coverages if each not in due])
+    uncopied = (each.record for each in coverages if not each.copied and each not in due and each.record not in lost)
+    return IndexPlan(tuple(due), tuple(missing), (*other, *problems), expired, tuple(uncopied), tuple(lost))
 
 
 def _expired(catalog: FrazilCatalog, table: str, gone: set[str]) -> frozenset[str]:

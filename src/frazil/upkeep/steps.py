@@ -266,7 +266,8 @@ class Keeper:
                 )
         lines += [f"build index {index.name} of column {index.column}, {index.metric}" for index in plan.missing]
         lines += [f"write the copy of index {record.name} in the table's statistics" for record in plan.uncopied]
-        work = plan if plan.indexes or plan.missing or plan.uncopied else None
+        lines += [f"restore the catalog's record of index {record.name} from its copy" for record in plan.lost]
+        work = plan if plan.indexes or plan.missing or plan.uncopied or plan.lost else None
         return StepPlan(self.name, indexes.STEP, (*lines, *plan.other), detail=work)
 
     def _perform_indexes(self, plan: IndexPlan) -> StepReport:
@@ -275,6 +276,9 @@ class Keeper:
         for record in plan.uncopied:
             own.copy(record)
             lines.append(f"wrote the copy of index {record.name} in the table's statistics")
+        for record in plan.lost:
+            own.restore(record)
+            lines.append(f"restored the catalog's record of index {record.name} from its copy")
         for number, index in enumerate(work):
             self.on_progress(number, len(work))
             name = index.record.name if isinstance(index, Coverage) else index.name

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.vector.nearest import Nearest, Search, open_nearest
     from frazil.vector.opened import OpenIndexes
     from frazil.vector.pinned import pinned_records
-    from frazil.vector.portable import find_copies
+    from frazil.vector.portable import with_copies
     from frazil.vector.record import IndexRecord, SegmentInfo
     from frazil.vector.report import NearestReport
     from frazil.vector.texts import embed_texts, no_embedder, texts_of
@@ -40,7 +40,6 @@ __all__ = [
     "SegmentInfo",
     "SparkEngine",
     "embed_texts",
-    "find_copies",
     "index_cache_folder",
     "index_files",
     "nearest_join",
@@ -48,6 +47,7 @@ __all__ = [
     "open_nearest",
     "pinned_records",
     "texts_of",
+    "with_copies",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -18,7 +18,7 @@ from frazil.vector.codebook import Codebook, read_codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.moved import MovedRows, bytes_of_row
-from frazil.vector.portable import find_copies, forget_copy, has_copy, write_copy
+from frazil.vector.portable import forget_copy, has_copy, with_copies, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment, open_segment
@@ -108,17 +108,29 @@ class Indexes:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def records(self) -> list[IndexRecord]:
-        """All indexes: those that the catalog has a record of, else those of the copy in the table's statistics."""
-        if stored := self.catalog.list_indexes(self.table):
-            return [IndexRecord.of(each, table=self.table) for each in stored]
-        table = self.catalog.load_table(self.table)
-        return find_copies(TableState.of(self.table, table.metadata), table.io)
+        """All indexes: those that the catalog has a record of, and others by their copy in the table's statistics."""
+        stored, table = self._stored(), self.catalog.load_table(self.table)
+        return with_copies(stored, TableState.of(self.table, table.metadata), table.io)
 
-    def records_for(self, scan: RowScan) -> list[IndexRecord]:
-        """The same, for a scan: the table is not loaded again."""
-        if stored := self.catalog.list_indexes(self.table):
-            return [IndexRecord.of(each, table=self.table) for each in stored]
-        return find_copies(scan.state, scan.source.open.io)
+    def records_for(self, scan: RowScan, column: str) -> list[IndexRecord]:
+        """The same of one column, for a scan: the table is not loaded again."""
+        schema = scan.state.schema(scan.request.schema_id)
+        wanted = next((field.field_id for field in schema.fields if field.name == column), None)
+        stored = self._stored()
+        return stored if wanted is None else with_copies(stored, scan.state, scan.source.open.io, field_id=wanted)
+
+    def lost(self, records: Sequence[IndexRecord]) -> list[IndexRecord]:
+        """Of some records, those that the catalog should have and has not: their copy is all that is left."""
+        unknown = [record for record in records if not record.version]
+        return [] if not unknown or self.catalog.list_indexes(self.table) is None else unknown
+
+    def restore(self, record: IndexRecord) -> IndexRecord:
+        """The record is in the catalog again, as its copy says. The index itself is not read."""
+        return self._store(record)
+
+    def _stored(self) -> list[IndexRecord]:
+        """The records that the catalog has."""
+        return [IndexRecord.of(each, table=self.table) for each in self.catalog.list_indexes(self.table) or ()]
 
     def declared(self) -> list[Declared]:
         """The indexes that were declared with the table; a property that says none is logged."""
@@ -205,6 +217,8 @@ class Indexes:
     def copy(self, record: IndexRecord) -> None:
         """The copy of the record is in the table's statistics. The index itself is not read."""
         write_copy(self.catalog.load_table(self.table), [*self._others(record), record], record.field_id)
+        if record.version and all(known.name != record.name for known in self._stored()):
+            forget_copy(self.catalog.load_table(self.table), record)  # it was dropped meanwhile
 
     def _record(self, record: IndexRecord) -> IndexRecord:
         if self.catalog.list_indexes(self.table) is None:
@@ -296,13 +310,13 @@ class Indexes:
 
     def drop(self, name: str) -> IndexRecord:
         """Removes an index from the catalog, and from what is declared with the table. Its files are removed with the
-        orphans of the table.
+        orphans of the table. The copies go first: without a record, they would bring the index back.
         """
         record = self.find(name)
-        if record.version:
-            self.catalog.drop_index(self.table, record.name)
         table = self.catalog.load_table(self.table)
         forget_copy(table, record)
+        if record.version:
+            self.catalog.drop_index(self.table, record.name)
         if (key := f"{PROPERTY_INDEX_PREFIX}{record.name}") in table.metadata.properties:
             with table.transaction() as change:
                 change.remove_properties(key)

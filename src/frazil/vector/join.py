@@ -128,7 +128,7 @@ def _plan(
             table=scan.state.name,
             problem="incremental",
         )
-    table, records = scan.state.name, () if exact else tuple(home.indexes.records_for(scan))
+    table, records = scan.state.name, () if exact else tuple(home.indexes.records_for(scan, column))
     field, chosen, record = choose_index(scan, column, metric, records)
     checked = check_options(table, k, chosen)
     check_names(scan)

@@ -27,7 +27,7 @@ class Pinned:
     """
 
     plan: Callable[[], list[FileTask]]
-    records: list[IndexRecord] = field(default_factory=list)
+    records: dict[str, list[IndexRecord]] = field(default_factory=dict)  # by the column
     live: dict[tuple[str, ...], LiveRows] = field(default_factory=dict)  # by the segments of the index
     rows: AnswerRows | None = None
     searches: int = 0
@@ -53,9 +53,9 @@ def pinned(scan: RowScan) -> Pinned:
         return _pinned[key]
 
 
-def pinned_records(scan: RowScan, load: Callable[[], list[IndexRecord]]) -> list[IndexRecord]:
-    """The records of indexes that a scan is searched with: loaded once, if there are any."""
-    kept = pinned(scan)
-    if not kept.records:
-        kept.records = load()
-    return kept.records
+def pinned_records(scan: RowScan, column: str, load: Callable[[], list[IndexRecord]]) -> list[IndexRecord]:
+    """The records of indexes that a column of a scan is searched with: loaded once, if there are any."""
+    records = pinned(scan).records
+    if not records.get(column):
+        records[column] = load()
+    return records[column]

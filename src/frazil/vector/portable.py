@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-from frazil.errors import DataFileUnreadable, FrazilError
+from frazil.errors import CommitConflict, DataFileUnreadable, FrazilError
 from frazil.puffin import Blob, PuffinReader, add_blobs, add_blobs_to_each
 from frazil.scan.planning import TableState
 from frazil.vector.record import IndexRecord
@@ -33,12 +33,24 @@ log = logging.getLogger("frazil.vector")
 Copies = dict[int, tuple[IndexRecord, ...]]  # by the column's field id
 
 
-def find_copies(state: TableState, io: FileIO) -> list[IndexRecord]:
-    """The indexes of a table by its statistics files; for each column those of the newest file that speaks of it."""
+def with_copies(
+    stored: Sequence[IndexRecord], state: TableState, io: FileIO, *, field_id: int | None = None
+) -> list[IndexRecord]:
+    """The records that the catalog has, and the copies of those that it has lost; of one column, or of all."""
+    names = {record.name for record in stored}
+    return [*stored, *(record for record in find_copies(state, io, field_id=field_id) if record.name not in names)]
+
+
+def find_copies(state: TableState, io: FileIO, *, field_id: int | None = None) -> list[IndexRecord]:
+    """The indexes of a table by its statistics files; for each column those of the newest file that speaks of it. For
+    one column, no older file is read.
+    """
     copies: Copies = {}
     for _, path in state.statistics[:MOST_FILES]:
         copies = _read(_Source(io, path, state.name)) | copies
-    return [record for records in copies.values() for record in records]
+        if field_id in copies:
+            return list(copies[field_id])
+    return [record for records in copies.values() for record in records if field_id in (None, record.field_id)]
 
 
 def write_copy(table: Table, records: Sequence[IndexRecord], field_id: int) -> None:
@@ -80,7 +92,9 @@ def _without_copy(table: Table, own: Sequence[IndexRecord], field_id: int) -> li
 
 
 def forget_copy(table: Table, dropped: IndexRecord) -> None:
-    """No statistics file speaks of an index any more."""
+    """No statistics file speaks of an index any more. One that still does would bring the index back, so a failure is
+    an error.
+    """
     state = TableState.of(".".join(table.name()), table.metadata)
     for snapshot_id, path in state.statistics:
         records = _read(_Source(table.io, path, state.name)).get(dropped.field_id, ())
@@ -89,8 +103,12 @@ def forget_copy(table: Table, dropped: IndexRecord) -> None:
             continue
         try:
             add_blobs(table, [_blob(left, dropped.field_id)], snapshot_id=snapshot_id)
-        except (FrazilError, OSError, CommitFailedException, CommitStateUnknownException) as exc:
-            log.warning("%s: %s still speaks of the dropped index %s: %s", state.name, path, dropped.name, exc)
+        except (OSError, CommitFailedException, CommitStateUnknownException) as exc:
+            raise CommitConflict(
+                f"the copy of index {dropped.name} in {path} was not removed: {exc}",
+                hint=f"drop the index again: frazil index drop {state.name} {dropped.name}",
+                table=state.name,
+            ) from exc
 
 
 def _blob(records: Sequence[IndexRecord], field_id: int) -> Blob:

@@ -149,7 +149,7 @@ def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> 
     """The search, ready to run: by an index of the column for the metric, if there is one."""
     from frazil.catalog.searched import Allowance, ServedFiles, ServedScan
     from frazil.scan.planning import Files, ScanRequest, Source
-    from frazil.vector import IndexRecord, find_copies, open_nearest
+    from frazil.vector import IndexRecord, open_nearest, with_copies
 
     case_sensitive = wanted.case_sensitive
     row_filter = read_filter(
@@ -177,10 +177,15 @@ def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> 
         wanted.vectors,
         k=wanted.k,
         metric=wanted.metric,
-        records=records if records or wanted.exact else find_copies(state, files),
+        records=[] if wanted.exact else with_copies(records, state, files, field_id=_field_id(state, wanted)),
         opened=ctx.indexes(request),
         io=files,
     )
+
+
+def _field_id(state: TableState, wanted: Wanted) -> int | None:
+    fields = state.schema(wanted.schema_id).fields
+    return next((field.field_id for field in fields if field.name == wanted.column), None)
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
