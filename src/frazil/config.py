@@ -40,6 +40,12 @@ def _split_commas(value: object) -> object:
 CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
 
 
+SigningAlgorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]  # with a private and a public key
+IssuerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
+
+
 class _Section(BaseModel):
     # A traceback prints the cause of an error too: what was given may be a secret, whatever its key.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -123,6 +129,20 @@ class StorageProfile(_Section):
     session_seconds: int = Field(default=3600, ge=900, le=43200)  # how long credentials last
 
 
+class OidcIssuer(_Section):
+    """An OpenID Connect issuer whose tokens the server accepts."""
+
+    issuer: str  # its address, exactly as in the claim `iss`
+    audience: Annotated[CommaList, Field(min_length=1)]  # the claim `aud` must have one of these
+    algorithms: Annotated[tuple[SigningAlgorithm, ...], BeforeValidator(_split_commas), Field(min_length=1)] = (
+        "RS256",
+        "ES256",
+    )
+    principal_claim: str = "sub"
+    groups_claim: str = "groups"  # with dots for a claim in a claim: realm_access.roles
+    roles: dict[str, str] = Field(default_factory=dict)  # by group; further roles as `frazil role add` gives them
+
+
 class ServerSettings(_Section):
     """What `frazil serve` starts."""
 
@@ -141,6 +161,9 @@ class ServerSettings(_Section):
     tls_certificate: Path | None = None  # PEM files
     tls_key: Path | None = None
     behind_proxy: bool = False  # a proxy terminates TLS
+    # where clients reach the server, if a proxy changes host or path: https://lake.example.org/catalog
+    public_uri: str | None = None
+    oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)
     limits: Limits = Limits()
 
 

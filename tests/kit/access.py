@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from frazil.catalog import (
 )
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.database import Database
+from frazil.config import OidcIssuer
 from tests.kit.catalog_databases import Client
 
 SERVER = Target("server")
@@ -88,14 +89,14 @@ class Guarded:
 
 
 @contextmanager
-def guarded_catalog(folder: Path, database: str) -> Iterator[Guarded]:
+def guarded_catalog(folder: Path, database: str, *, oidc: Mapping[str, OidcIssuer] | None = None) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
     opened = open_database(database)
     migrate(opened)
     pepper = open_pepper(opened, folder / "pepper")
     token = create_token(opened, pepper, "root", now_ms=now_ms(), roles=["admin"]).token
     warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
-    with running_catalog(folder, database=database, warehouses=warehouses, authentication="keys") as server:
+    with running_catalog(folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc) as server:
         guarded = Guarded(server, opened, pepper, Client(server.uri, session=bearer_session(token)))
         try:
             yield guarded

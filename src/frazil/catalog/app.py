@@ -22,7 +22,9 @@ from frazil.catalog.bodies import COUNT_FROM_BYTES, Share
 from frazil.catalog.connections import Connections
 from frazil.catalog.context import Context
 from frazil.catalog.http import (
+    FORM,
     GZIP_FROM_BYTES,
+    JSON,
     Abandoned,
     Headers,
     Receive,
@@ -89,7 +91,7 @@ class Turns:
 
 def endpoints(*, searches: bool = True) -> list[str]:
     """What /v1/config tells clients that this server can do."""
-    hidden = {"getConfig", *CREDENTIALS, *(() if can_plan() else SCANS)}
+    hidden = {"getConfig", "getToken", *CREDENTIALS, *(() if can_plan() else SCANS)}
     own = [route.endpoint for route in OWN_ROUTES if searches and can_search() and route.operation in SEARCHES]
     return [*(route.endpoint for route in ROUTES if route.operation not in hidden), *own]
 
@@ -238,7 +240,12 @@ class CatalogApp:
                 await self._authenticate(request)
             if request.method == "POST":
                 request.body = await read_body(
-                    headers, receive, limits=self.ctx.limits, share=share, threads=self._unpackers
+                    headers,
+                    receive,
+                    limits=self.ctx.limits,
+                    share=share,
+                    threads=self._unpackers,
+                    content_type=FORM if route.form else JSON,
                 )
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
@@ -266,10 +273,15 @@ class CatalogApp:
     async def _authenticate(self, request: Request) -> None:
         """Before the body is read: what an unknown caller sends takes no memory."""
         if self._quick_inline:
-            self.ctx.gate.authenticate(request)
-        else:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, self.ctx.gate.authenticate, request)
+            request.inline = True
+            try:
+                return self.ctx.gate.authenticate(request)
+            except WouldBlock:  # the keys of an issuer must be fetched
+                pass
+            finally:
+                request.inline = False
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.ctx.gate.authenticate, request)
+        return None
 
     async def _run(self, route: Route, request: Request, receive: Receive) -> Response:
         if route.quick and self._quick_inline:

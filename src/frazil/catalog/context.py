@@ -25,6 +25,7 @@ from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 from frazil.config import Limits
 
 if TYPE_CHECKING:
+    from frazil.catalog.access.tokens import Tokens
     from frazil.scan.planning import ScanCache
     from frazil.vector import OpenIndexes
 
@@ -82,6 +83,9 @@ class Context:
     hosts: HostGuard = field(default_factory=HostGuard)
     vendors: Mapping[str, Vendor] = field(default_factory=dict)  # by warehouse that can vend credentials
     pepper: InitVar[bytes | None] = None  # of API keys; None: authentication is off
+    tokens: Tokens | None = None  # of OAuth2 and OpenID Connect; None: API keys only
+    public_uri: str = ""  # where clients reach the server; empty: what their Host header says
+    scheme: str = "http"
     gate: Gate = field(init=False)
     budget: Budget = field(init=False)
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
@@ -89,11 +93,15 @@ class Context:
     _indexes: dict[str, OpenIndexes] = field(default_factory=dict)
 
     def __post_init__(self, pepper: bytes | None) -> None:
-        self.gate = Gate(self.database, self.warehouses, pepper=pepper, clock=self.clock)
+        self.gate = Gate(self.database, self.warehouses, pepper=pepper, clock=self.clock, tokens=self.tokens)
         self.locks = TableLocks(self.database)
         self.guard = Guard(self.database, self.warehouses, self.files, self.limits)
         self.budget = Budget(self.limits.in_flight_bytes)
         self.searches = BoundedSemaphore(self.limits.searches) if self.limits.searches else None
+
+    def uri(self, request: Request) -> str:
+        """Where the client of a request reaches this server."""
+        return self.public_uri or f"{self.scheme}://{request.header(b'host') or 'localhost'}"
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))

@@ -23,7 +23,7 @@ import uvicorn
 
 from frazil.catalog.app import CatalogApp
 from frazil.catalog.server import ServerOptions, build_app, listen, uvicorn_config
-from frazil.config import Limits
+from frazil.config import Limits, OidcIssuer
 
 START_SECONDS = 60.0
 
@@ -54,6 +54,7 @@ def running_catalog(
     allow_overlap: bool = False,
     limits: Limits | None = None,
     authentication: str = "off",
+    oidc: Mapping[str, OidcIssuer] | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -67,6 +68,7 @@ def running_catalog(
             allow_overlap=allow_overlap,
             authentication=authentication,
             pepper_file=str(home / "pepper"),
+            oidc=oidc or {},
         )
         app = build_app(options)
         with _serving(app) as port:

@@ -36,7 +36,8 @@ Receive = Callable[[], Coroutine[Any, Any, Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-JSON_TYPE = (b"content-type", b"application/json")
+JSON, FORM = b"application/json", b"application/x-www-form-urlencoded"
+JSON_TYPE = (b"content-type", JSON)
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 MAX_DEPTH = 240  # of JSON, as orjson writes at most 254 levels
 GZIP_FROM_BYTES = 4096  # below that the header costs more than it saves
@@ -114,6 +115,10 @@ class Request:
         if self.left:
             raise Abandoned
 
+    def form(self) -> dict[str, str]:
+        """The body as the fields of a form."""
+        return _parse_form(self.body)
+
     def json(self) -> dict[str, Any]:
         """The body as a JSON object, parsed once."""
         if self._json is not None:
@@ -125,6 +130,20 @@ class Request:
             raise BadRequest(f"The body must be a JSON object, got {type(value).__name__}", got=type(value).__name__)
         self._json = value
         return value
+
+
+def _parse_form(body: bytes) -> dict[str, str]:
+    """
+    >>> _parse_form(b"a=1&b=x%20y&c="), _parse_form(b"")
+    ({'a': '1', 'b': 'x y', 'c': ''}, {})
+    """
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except ValueError as exc:
+        raise BadRequest("The body is not a valid form") from exc
+    if len(dict(pairs)) != len(pairs):
+        raise BadRequest("The form has a field twice")
+    return dict(pairs)
 
 
 def _parse(body: bytes) -> tuple[Any, str]:
@@ -185,10 +204,16 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 async def read_body(
-    headers: dict[bytes, bytes], receive: Receive, *, limits: Limits, share: Share, threads: Executor
+    headers: dict[bytes, bytes],
+    receive: Receive,
+    *,
+    limits: Limits,
+    share: Share,
+    threads: Executor,
+    content_type: bytes = JSON,
 ) -> bytes:
-    """The whole body, unpacked; refuses one that is not JSON by its own account, too long, packed or not, or that does
-    not arrive.
+    """The whole body, unpacked; refuses one that is not JSON (or of `content_type`) by its own account, too long,
+    packed or not, or that does not arrive.
 
     `share` is charged for what the body takes; long gzip is unpacked in one of `threads`.
     """
@@ -197,7 +222,7 @@ async def read_body(
         return b""
     if length is not None and length.isdigit() and int(length) > limits.body_bytes:
         raise BodyTooLarge(f"The body has {int(length)} bytes; at most {limits.body_bytes} are accepted")
-    check_type(headers)
+    check_type(headers, content_type)
     encoding = _encoding(headers) if b"content-encoding" in headers else b""
     try:
         body = await _read_all(receive, limits, share)

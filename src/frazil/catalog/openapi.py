@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 
 import frazil
-from frazil.catalog.http import ARROW_STREAM
+from frazil.catalog.http import ARROW_STREAM, FORM, JSON
 from frazil.catalog.openapi_schemas import SCHEMAS, TEXT, Schema, ref
 from frazil.catalog.routing import Route
 
 # operation -> (summary, schema of the request's body, status, schema of the answer)
 OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "getConfig": ("Configuration of a warehouse", None, 200, "Config"),
+    "getToken": ("An access token for a client id and secret; deprecated path", "TokenRequest", 200, "Token"),
     "listNamespaces": ("Namespaces below a parent", None, 200, "Namespaces"),
     "createNamespace": ("Create a namespace", "CreateNamespace", 200, "NamespaceResult"),
     "loadNamespaceMetadata": ("Properties of a namespace", None, 200, "NamespaceResult"),
@@ -57,6 +58,8 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "livez": ("The process answers", None, 200, None),
     "readyz": ("The database answers too", None, 200, None),
     "metrics": ("Numbers for Prometheus", None, 200, None),
+    "issueToken": ("An access token for the id and the secret of an API key", "TokenRequest", 200, "Token"),
+    "jwks": ("Public keys of the access tokens", None, 200, None),
     "openapi": ("This document", None, 200, None),
 }
 
@@ -97,8 +100,9 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     summary, body, status, answer = OPERATIONS[route.operation]
     description: dict[str, Any] = {"operationId": route.operation, "summary": summary, "parameters": _parameters(route)}
+    content_type = (FORM if route.form else JSON).decode()
     if body is not None:
-        description["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
+        description["requestBody"] = {"required": True, "content": {content_type: {"schema": ref(body)}}}
     ok: dict[str, Any] = {"description": "Success"}
     if answer is not None:
         ok["content"] = {"application/json": {"schema": ref(answer)}}

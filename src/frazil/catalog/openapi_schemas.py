@@ -272,6 +272,12 @@ SCHEMAS: dict[str, Schema] = {
         {"location": TEXT},
     ),
     "Report": record({"report-type": {"type": "string", "enum": ["scan-report", "commit-report"]}}),
+    "TokenRequest": record(
+        {"grant_type": TEXT}, {"client_id": TEXT, "client_secret": TEXT, "scope": TEXT, "subject_token": TEXT}
+    ),
+    "Token": record(
+        {"access_token": TEXT, "token_type": TEXT, "issued_token_type": TEXT}, {"expires_in": INTEGER, "scope": TEXT}
+    ),
     "Config": record(
         {"defaults": TEXT_MAP, "overrides": TEXT_MAP}, {"endpoints": many(TEXT), "idempotency-key-lifetime": TEXT}
     ),

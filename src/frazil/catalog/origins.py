@@ -94,16 +94,16 @@ def host_name(text: str) -> str | None:
     return match[1].strip("[]").rstrip(".").lower() if match else None
 
 
-def check_type(headers: Headers) -> None:
-    """Passes when a body is JSON by its own account.
+def check_type(headers: Headers, expected: bytes = b"application/json") -> None:
+    """Passes when a body is JSON, or what else is expected, by its own account.
 
     >>> check_type({b"content-type": b"Application/JSON; charset=utf-8"})
     """
     kind = headers.get(b"content-type", b"").split(b";", 1)[0].strip().lower()
-    if kind != b"application/json":
+    if kind != expected:
         content_type = kind.decode("latin-1")[:100]
         raise UnsupportedBody(
-            f"The Content-Type must be application/json, got {content_type!r}"
+            f"The Content-Type must be {expected.decode()}, got {content_type!r}"
             if content_type
             else "The Content-Type is missing"
         )

@@ -18,6 +18,7 @@ from frazil.catalog.operations import (
     health,
     indexes,
     namespaces,
+    oauth,
     references,
     reports,
     scans,
@@ -43,6 +44,7 @@ _NS = "/v1/{prefix}/namespaces/{namespace}"
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/config", "getConfig", config.get_config, needs.CONFIG, quick=True),
+    Route("POST", "/v1/oauth/tokens", "getToken", oauth.get_token, needs.PUBLIC, form=True),
     Route("GET", "/v1/{prefix}/namespaces", "listNamespaces", namespaces.list_namespaces, needs.LIST_NAMESPACES),
     Route(
         "POST",
@@ -182,6 +184,8 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/livez", "livez", health.livez, needs.PUBLIC, quick=True),
     Route("GET", "/readyz", "readyz", health.readyz, needs.PUBLIC),
     Route("GET", "/metrics", "metrics", health.metrics, needs.AUTHENTICATED),
+    Route("POST", "/oauth/token", "issueToken", oauth.get_token, needs.PUBLIC, form=True),
+    Route("GET", "/.well-known/jwks.json", "jwks", oauth.get_jwks, needs.PUBLIC),
     Route("GET", "/openapi.json", "openapi", _serve_openapi, needs.PUBLIC),
     Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references, needs.REFERENCES),
     Route(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hmac
 import importlib.metadata
+import importlib.util
 import ipaddress
 import os
 import resource
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -34,9 +36,12 @@ from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry, build_info, process_counts
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
-from frazil.config import Limits, StorageProfile
-from frazil.errors import ConfigError
+from frazil.config import Limits, OidcIssuer, StorageProfile
+from frazil.errors import ConfigError, MissingExtra
 from frazil.properties import PropertyRule
+
+if TYPE_CHECKING:
+    from frazil.catalog.access.tokens import Tokens
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
@@ -66,6 +71,8 @@ class ServerOptions:
     certificate: str | None = None  # PEM files of TLS
     certificate_key: str | None = None
     behind_proxy: bool = False  # a proxy on the way terminates TLS
+    oidc: Mapping[str, OidcIssuer] = field(default_factory=dict)  # by name
+    public_uri: str | None = None  # where clients reach the server, if a proxy changes host or path
 
 
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
@@ -103,6 +110,9 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
         pepper=pepper,
+        tokens=open_tokens(options, pepper),
+        public_uri=(options.public_uri or "").rstrip("/"),
+        scheme="https" if options.certificate or options.behind_proxy else "http",
     )
 
 
@@ -138,6 +148,29 @@ def _pepper(options: ServerOptions, database: Database) -> bytes | None:
             option="server.pepper_file",
         )
     return pepper
+
+
+def open_tokens(options: ServerOptions, pepper: bytes | None) -> Tokens | None:
+    """What issues and verifies access tokens; None without authentication or without the library for it."""
+    if pepper is None:
+        if options.oidc:
+            raise ConfigError(
+                "server.oidc is set, but authentication is off: every request would pass",
+                hint="server.authentication = 'keys'",
+                option="server.oidc",
+            )
+        return None
+    if importlib.util.find_spec("jwt") is None:
+        if options.oidc:
+            raise MissingExtra("jwt", extra="oauth")
+        return None
+    from frazil.catalog.access.issuers import Issuer
+    from frazil.catalog.access.tokens import OwnTokens, Tokens
+
+    issuers = [Issuer(name, settings) for name, settings in options.oidc.items()]
+    if len({issuer.url for issuer in issuers}) != len(issuers):
+        raise ConfigError("server.oidc has the same issuer twice", option="server.oidc")
+    return Tokens(OwnTokens(pepper, clock=now_ms), issuers)
 
 
 def check_exposure(options: ServerOptions, bound: str) -> None:

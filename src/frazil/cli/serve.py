@@ -152,6 +152,8 @@ def _options(
         certificate=_text(settings.tls_certificate),
         certificate_key=_text(settings.tls_key),
         behind_proxy=settings.behind_proxy,
+        public_uri=settings.public_uri,
+        oidc=settings.oidc,
     )
 
 

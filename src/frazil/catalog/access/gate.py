@@ -14,7 +14,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from frazil.catalog.access import keys
 from frazil.catalog.access.needs import Needs
@@ -24,6 +24,7 @@ from frazil.catalog.http import Request
 from frazil.catalog.names import SEPARATOR, show
 from frazil.catalog.store import access as store
 from frazil.catalog.store import audit
+from frazil.catalog.store.access import StoredKey
 from frazil.catalog.store.database import Database, Sql, Statement
 from frazil.catalog.warehouse import Warehouses
 from frazil.errors import (
@@ -36,6 +37,10 @@ from frazil.errors import (
     NoSuchWarehouse,
     NotAuthenticated,
 )
+
+if TYPE_CHECKING:
+    from frazil.catalog.access.claims import Identity
+    from frazil.catalog.access.tokens import Tokens
 
 KEY_SECONDS = 60.0  # that a verified key is remembered at most
 MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
@@ -55,15 +60,22 @@ class Gate:
     """The gate of one server process. Without a pepper authentication is off, and everything passes."""
 
     def __init__(
-        self, database: Database, warehouses: Warehouses, *, pepper: bytes | None, clock: Callable[[], int]
+        self,
+        database: Database,
+        warehouses: Warehouses,
+        *,
+        pepper: bytes | None,
+        clock: Callable[[], int],
+        tokens: Tokens | None = None,
     ) -> None:
         self._database, self._warehouses, self._clock = database, warehouses, clock
+        self._tokens = tokens  # None: API keys only
         self._pepper = pepper or b""
         self.on = pepper is not None
         self._recorder = Recorder(database) if self.on else None
         self._keys: dict[bytes, _Remembered] = {}  # by a hash of the key
         # (version, what a principal may do with an object)
-        self._decisions: tuple[int, dict[tuple[str, Target], frozenset[Privilege]]] = (0, {})
+        self._decisions: tuple[int, dict[tuple[tuple[str, ...], Target], frozenset[Privilege]]] = (0, {})
 
     # --- who ---------------------------------------------------------------------------------------------------------
 
@@ -72,35 +84,69 @@ class Gate:
         sql = self._database.read()
         request.access_version = store.version(sql)
         try:
-            request.caller = self._caller(sql, _bearer(request.headers), request.access_version)
+            request.caller = self._caller(sql, _bearer(request.headers), request)
         except NotAuthenticated:
             request.refused = True
             raise
 
-    def _caller(self, sql: Sql, token: bytes, version: int) -> Caller:
-        fingerprint = hashlib.sha256(token).digest()
+    def _caller(self, sql: Sql, token: bytes, request: Request) -> Caller:
+        version, fingerprint = request.access_version, hashlib.sha256(token).digest()
         known = self._keys.get(fingerprint)
         if known is not None and known.version == version and time.monotonic() < known.until:
             if known.expires_ms is None or self._clock() < known.expires_ms:
                 return known.caller
             raise _unknown()
-        caller, expires_ms = self._verify(sql, token)
+        caller, expires_ms = self._verify(sql, token, inline=request.inline)
         if len(self._keys) >= MOST_KEYS:
             self._keys = {}
         self._keys[fingerprint] = _Remembered(caller, version, time.monotonic() + KEY_SECONDS, expires_ms)
         return caller
 
-    def _verify(self, sql: Sql, token: bytes) -> tuple[Caller, int | None]:
+    def _verify(self, sql: Sql, token: bytes, *, inline: bool = False) -> tuple[Caller, int | None]:
+        """Who sends a token, and when the token ends."""
+        if b"." in token:
+            return self._verify_jwt(sql, token, inline=inline)
+        key = self.verify_key(sql, token)
+        return self._caller_of_key(sql, key), key.expires_ms
+
+    def _verify_jwt(self, sql: Sql, token: bytes, *, inline: bool) -> tuple[Caller, int | None]:
+        if self._tokens is None:
+            raise _unknown()
+        identity = self._tokens.identify(token, inline=inline)
+        if identity is None:
+            raise _unknown()
+        if identity.key_id is None:
+            grantees = (grantee_of(identity.principal), *identity.roles, *store.roles_of(sql, identity.principal))
+            return Caller(identity.principal, "", tuple(dict.fromkeys(grantees)), identity.ceiling), identity.expires_ms
+        key = self.key_behind(sql, identity)
+        caller = self._caller_of_key(sql, key)
+        ends = identity.expires_ms if key.expires_ms is None else min(identity.expires_ms, key.expires_ms)
+        return caller._replace(ceiling=caller.ceiling & identity.ceiling), ends
+
+    def verify_key(self, sql: Sql, token: bytes) -> StoredKey:
+        """The API key that a token is; raises NotAuthenticated."""
         key_id = keys.key_id_of(token)
         key = store.find_key(sql, key_id) if key_id is not None else None
         same = hmac.compare_digest(keys.digest_of(self._pepper, token), key.digest if key is not None else _NO_DIGEST)
-        if key is None or not same or key.revoked_ms is not None:
+        if key is None or not same or not self._is_valid(key):
             raise _unknown()
-        if key.expires_ms is not None and key.expires_ms <= self._clock():
+        return key
+
+    def key_behind(self, sql: Sql, identity: Identity) -> StoredKey:
+        """The API key that one of the server's own tokens was issued for; raises NotAuthenticated."""
+        key = store.find_key(sql, identity.key_id or "")
+        if key is None or key.principal != identity.principal or not self._is_valid(key):
             raise _unknown()
+        return key
+
+    def _is_valid(self, key: StoredKey) -> bool:
+        return key.revoked_ms is None and (key.expires_ms is None or self._clock() < key.expires_ms)
+
+    @staticmethod
+    def _caller_of_key(sql: Sql, key: StoredKey) -> Caller:
         grantees = (grantee_of(key.principal), *store.roles_of(sql, key.principal))
         ceiling = included(key.scopes.split(",")) if key.scopes else _ALL
-        return Caller(key.principal, key.id, grantees, ceiling), key.expires_ms
+        return Caller(key.principal, key.id, grantees, ceiling)
 
     # --- what --------------------------------------------------------------------------------------------------------
 
@@ -149,7 +195,7 @@ class Gate:
         if self._decisions[0] != version or len(self._decisions[1]) > MOST_DECISIONS:
             self._decisions = (version, {})
         held_version, decisions = self._decisions
-        key = (caller.principal, need.target)
+        key = (caller.grantees, need.target)  # an issuer may give a principal other roles in the next token
         if need.privilege in decisions.get(key, ()) and held_version == version:
             return True
         privileges = self._privileges(sql, caller, need.target)

@@ -16,6 +16,8 @@ from frazil.catalog.store.access import Grant, StoredKey
 from frazil.catalog.store.database import Database, Sql
 from frazil.errors import AccessError
 
+# A principal of an issuer is ISSUER/SUBJECT; what that looks like, access/issuers.py decides.
+ISSUED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}/[A-Za-z0-9][A-Za-z0-9_.@|:+=-]{0,127}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
 COMMAND_LINE = "command line"
 ADMIN = "admin"  # the role that has `manage` on the server from the start
@@ -156,6 +158,8 @@ def change_member(
 
     def change(sql: Sql) -> bool:
         _find_role(sql, role)
+        if member and ISSUED.fullmatch(principal):
+            store.add_principal(sql, principal, now_ms=now_ms)
         _find_principal(sql, principal)
         _record(sql, by, "addMember" if member else "removeMember", f"{principal} in role {role}", now_ms)
         return store.add_member(sql, role, principal) if member else store.remove_member(sql, role, principal)
@@ -268,7 +272,7 @@ def _find_role(sql: Sql, name: str) -> None:
 
 
 def _find_principal(sql: Sql, name: str) -> None:
-    if not store.has_principal(sql, name):
+    if not ISSUED.fullmatch(name) and not store.has_principal(sql, name):
         raise AccessError(
             f"there is no principal {name[:60]!r}", hint=f"frazil token create {name[:60]}", got=name[:60]
         )

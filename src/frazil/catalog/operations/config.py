@@ -16,12 +16,19 @@ def get_config(ctx: Context, request: Request) -> Response:
     warehouse = ctx.warehouses.named(request.query.get("warehouse"))
     return json_response(
         {
-            "defaults": _defaults(warehouse),
+            "defaults": _defaults(warehouse) | _oauth(ctx, request),
             "overrides": {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED},
             "endpoints": [*ctx.endpoints, *(ctx.vending_endpoints if warehouse.name in ctx.vendors else ())],
             "idempotency-key-lifetime": LIFETIME,
         }
     )
+
+
+def _oauth(ctx: Context, request: Request) -> dict[str, str]:
+    """Where clients get tokens. They take a new one with their secret, not in exchange for the one that ends."""
+    if not ctx.gate.on or ctx.tokens is None:
+        return {}
+    return {"oauth2-server-uri": f"{ctx.uri(request)}/oauth/token", "token-exchange-enabled": "false"}
 
 
 def _defaults(warehouse: Warehouse) -> dict[str, str]:
