@@ -23,6 +23,7 @@ from frazil.lake import LakeTable
 from frazil.vector import Nearest, Search
 from frazil.vector.blocks import Blocks
 from frazil.vector.build import BuildPlan, collect_segment, order_tasks, train_codebook
+from frazil.vector.decoded import DecodedFiles
 from frazil.vector.engines import Column, LocalEngine
 from frazil.vector.metric import METRICS, Matrix, Metric
 from frazil.vector.search import Index
@@ -49,6 +50,7 @@ class Vectors:
     name: str = field(default_factory=lambda: f"lake.v{uuid.uuid4().hex[:8]}")
     rows: dict[int, tuple[str, Matrix]] = field(default_factory=dict)
     past: dict[int, dict[int, tuple[str, Matrix]]] = field(default_factory=dict)
+    decoded: DecodedFiles = field(default_factory=DecodedFiles)
 
     def __post_init__(self) -> None:
         self.catalog.create_table(self.name, SCHEMA)
@@ -267,9 +269,9 @@ def test_what_came_between_two_snapshots_is_not_searched(vectors: Vectors) -> No
 
 def search(vectors: Vectors, index: Index, asked: Matrix, *, at: int | None = None, kind: str | None = None) -> Nearest:
     scan = vectors.table.scan(f"kind = '{kind}'" if kind else None, columns=["id"], at=at)
-    return Nearest(
-        Search.of(scan, "embedding", asked, k=5, metric=index.codebook.metric, dimension=DIMENSION), index, probes=16
-    )
+    metric, decoded = index.codebook.metric, vectors.decoded
+    options = Search.of(scan, "embedding", asked, k=5, metric=metric, dimension=DIMENSION, decoded=decoded)
+    return Nearest(options, index, probes=16)
 
 
 def check(vectors: Vectors, index: Index, at: int, kind: str | None = None) -> tuple[int, int]:

@@ -43,6 +43,30 @@ def test_searches_of_a_scan_ask_the_catalog_for_its_indexes_once(
     assert len(asked) == 1
 
 
+def test_files_without_an_index_are_decoded_twice_and_then_kept_for_all_scans(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read = [], FileReader.read
+
+    def count(reader: FileReader, task: FileTask) -> object:
+        reads.append(task.path)
+        return read(reader, task)
+
+    monkeypatch.setattr(FileReader, "read", count)
+    table = vectors.table
+    for query in queries(4):
+        nearest = table.scan(columns=["id"]).nearest("embedding", query, k=5)
+        assert nearest.to_arrow()["id"].to_pylist() == truth(vectors.rows, query, 5, "cosine")
+        assert nearest.explain().rows_exact == len(vectors.rows)
+    assert len(reads) == 4 + 2  # each search looks how long the vectors are
+    vectors.delete_in_place()
+    for query in queries(3):
+        for kind in (None, "red"):
+            scan = table.scan(f"kind = '{kind}'" if kind else None, columns=["id"])
+            nearest = scan.nearest("embedding", query, k=5)
+            assert nearest.to_arrow()["id"].to_pylist() == truth(vectors.rows, query, 5, "cosine", kind)
+
+
 def test_a_scan_keeps_its_snapshot_and_its_filter_through_many_searches(vectors: Vectors) -> None:
     vectors.table.indexes.create("embedding", lists=10)
     scans = {kind: vectors.table.scan(f"kind = '{kind}'", columns=["id"]) for kind in ("red", "green")}

@@ -8,7 +8,7 @@ a search needs few, each vector is kept by itself.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from frazil.vector.codes import Refined, Words, as_words
+from frazil.vector.disk import is_local
 from frazil.vector.metric import Mask, Numbers
 from frazil.vector.segment import Segment
 
@@ -178,11 +179,7 @@ class Blocks:
         ]
         fetched.ranges += len(spans)
         fetched.size += sum(end - start for _, start, end in spans)
-        if len(spans) == 1:
-            results = [self._read_range(*spans[0])]
-        else:
-            with ThreadPoolExecutor(min(AT_ONCE, len(spans))) as pool:
-                results = list(pool.map(lambda span: self._read_range(*span), spans))
+        results = self._read_spans(spans)
         # A file that ends too early gives ranges whose checksums are wrong.
         for (at, first, last), (_, begin, _), data in zip(joined, spans, results, strict=True):
             ranges = wanted[at]
@@ -191,6 +188,15 @@ class Blocks:
             ):
                 yield at, number, data[start - begin : end - begin]
         self._make_room()
+
+    def _read_spans(self, spans: Sequence[tuple[str, int, int]]) -> Iterable[bytes]:
+        """Ranges of an object store are read at the same time, those of a disk one after the other: there, a thread
+        costs more than a read.
+        """
+        if len(spans) == 1 or all(is_local(location) for location, _, _ in spans):
+            return [self._read_range(*span) for span in spans]
+        with ThreadPoolExecutor(min(AT_ONCE, len(spans))) as pool:
+            return list(pool.map(lambda span: self._read_range(*span), spans))
 
     def _make_room(self) -> None:
         with self._lock:

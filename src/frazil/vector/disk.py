@@ -189,7 +189,7 @@ class CachedFiles(FileIO):
 
     def new_input(self, location: str) -> InputFile:
         source = self._files.new_input(location)
-        return source if _is_local(location) else _CachedFile(source, self._cache)
+        return source if is_local(location) else _CachedFile(source, self._cache)
 
     def new_output(self, location: str) -> OutputFile:
         return self._files.new_output(location)
@@ -198,9 +198,10 @@ class CachedFiles(FileIO):
         self._files.delete(location)
 
 
-def _is_local(location: str) -> bool:
-    """
-    >>> _is_local("file:///a"), _is_local("/a"), _is_local("s3://a/b")
+def is_local(location: str) -> bool:
+    """Whether a file lies on a disk of this machine.
+
+    >>> is_local("file:///a"), is_local("/a"), is_local("s3://a/b")
     (True, True, False)
     """
     return "://" not in location or location.startswith("file:")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frazil.vector.metric import Matrix, Metric, Numbers, prepare, row_squares
+from frazil.vector.metric import Matrix, Metric, Numbers, all_products, prepare, row_squares
 
 
 class Scored(NamedTuple):
@@ -23,13 +23,20 @@ def nothing_scored() -> Scored:
 
 
 def score(vectors: Matrix, queries: Matrix, metric: Metric, *, k: int, source: int, positions: Numbers) -> list[Scored]:
-    """The k nearest of some vectors of a file for each query. All have a distance.
+    """The k nearest of some vectors of a file for each query. All have a distance."""
+    return score_prepared(prepare(vectors, metric), queries, metric, k=k, source=source, positions=positions)
+
+
+def score_prepared(
+    rows: Matrix, queries: Matrix, metric: Metric, *, k: int, source: int, positions: Numbers
+) -> list[Scored]:
+    """The same of vectors that are prepared for the metric.
 
     Products of matrices choose, with a few more than are asked for; what is chosen is computed again without the
     cancellation that large numbers suffer there.
     """
-    rows, asked = prepare(vectors, metric), prepare(queries, metric)
-    ranks = -(asked @ rows.T)
+    asked = prepare(queries, metric)
+    ranks = -all_products(asked, rows)
     if metric == "l2":
         ranks += row_squares(rows) / 2
     surplus = min(2 * k + 10, rows.shape[0])

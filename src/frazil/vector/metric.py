@@ -28,7 +28,8 @@ __all__ = [
     "usable",
 ]
 
-FEW_ROWS = 4
+FEW_ROWS, MANY_ROWS = 4, 128  # that are multiplied without BLAS; and with all of its threads
+ALONE = 262_144  # multiplications up to which BLAS uses one thread
 # numpy's functions lose the type of the elements too often to check it.
 Matrix: TypeAlias = "np.ndarray[Any, Any]"  # of float32; also a column of such numbers
 Mask: TypeAlias = "np.ndarray[Any, Any]"  # of bool
@@ -43,10 +44,21 @@ def row_products(left: Matrix, right: Matrix) -> Matrix:
 
 
 def all_products(left: Matrix, right: Matrix) -> Matrix:
-    """The product of each row with each row of the other. A few rows are multiplied without BLAS: its threads wait for
-    each other, which costs more than the product where other processes use the cores.
+    """The product of each row with each row of the other, in blocks that BLAS multiplies with one thread: its threads
+    wait for each other, which costs far more than the products where others use the cores.
     """
-    products: Matrix = np.einsum("ij,kj->ik", left, right) if len(left) <= FEW_ROWS else left @ right.T
+    if len(left) <= FEW_ROWS:
+        few: Matrix = np.einsum("ij,kj->ik", left, right)
+        return few
+    if len(left) > MANY_ROWS:
+        many: Matrix = left @ right.T
+        return many
+    size = max(8, int((ALONE / left.shape[1]) ** 0.5))
+    products = np.empty((len(left), len(right)), left.dtype)
+    for row in range(0, len(left), size):
+        rows = left[row : row + size]
+        for start in range(0, len(right), size):
+            products[row : row + size, start : start + size] = rows @ right[start : start + size].T
     return products
 
 

@@ -9,7 +9,7 @@ snapshot, branch and tag, whatever happened to the table since the index was bui
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,9 +23,10 @@ from frazil.errors import DataFileUnreadable, IndexDamaged, VectorError
 from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
 from frazil.vector.columns import find_dimension, to_matrix, to_queries
-from frazil.vector.exact import Scored, merge, nothing_scored, score
+from frazil.vector.decoded import DecodedFiles, Vectors
+from frazil.vector.exact import Scored, merge, nothing_scored, score_prepared
 from frazil.vector.live import LiveRows
-from frazil.vector.metric import METRICS, Matrix, Metric, Numbers
+from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare
 from frazil.vector.pinned import pinned
 from frazil.vector.report import NearestReport
 from frazil.vector.rows import AnswerRows
@@ -63,9 +64,20 @@ class Search:
     single: bool
     metric: Metric
     k: int
+    decoded: DecodedFiles
 
     @classmethod
-    def of(cls, scan: RowScan, column: str, vectors: object, *, k: int, metric: str, dimension: int | None) -> Search:
+    def of(
+        cls,
+        scan: RowScan,
+        column: str,
+        vectors: object,
+        *,
+        k: int,
+        metric: str,
+        dimension: int | None,
+        decoded: DecodedFiles | None = None,
+    ) -> Search:
         """Checks what was asked for. Without an index the dimension is that of the column's vectors."""
         table = scan.state.name
         metric = check_options(table, k, metric)
@@ -74,7 +86,7 @@ class Search:
         queries, single = to_queries(vectors, dimension or find_vectors(scan, wanted), metric, table=table)
         if len(queries) > MOST_QUERIES:
             raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
-        return cls(scan, wanted, queries, single, metric, k)
+        return cls(scan, wanted, queries, single, metric, k, decoded or DecodedFiles())
 
     def run(
         self, index: Index | None, *, probes: int = 1, damaged: Damaged | None = None
@@ -160,27 +172,51 @@ class Search:
     ) -> None:
         if not tasks:
             return
-        reader = self.scan.reader(self.scan.planner(), [self.field, POSITION])
+        kept = pinned(self.scan)
+        if self.field.field_id not in kept.readers:
+            kept.readers[self.field.field_id] = self.scan.reader(self.scan.planner(), [self.field, POSITION])
+        reader = kept.readers[self.field.field_id]
 
         def compare(task: FileTask) -> Iterator[tuple[int, list[Scored]]]:
-            for batch in reader.read(task):
-                vectors, rows = to_matrix(batch.column(0), self.queries.shape[1], self.metric)
-                positions = batch.column(1).to_numpy()[rows]
-                for start in range(0, len(vectors), CHUNK):
-                    part = slice(start, start + CHUNK)
-                    yield len(vectors[part]), self._score(vectors[part], numbers[task.path], positions[part])
+            size = task.rows * (self.queries.shape[1] * 4 + 8)
+            for part in self.decoded.read(self._key(task), size, lambda: self._decode(reader, task)):
+                yield len(part.vectors), self._score(part, numbers[task.path])
 
-        for count, answers in read_ahead(tasks, compare, workers=self._workers, ordered=False):
+        ready = all(self.decoded.holds(self._key(task)) for task in tasks)
+        for count, answers in read_ahead(tasks, compare, workers=1 if ready else self._workers, ordered=False):
             report.rows_exact += count
             for number, answer in enumerate(answers):
                 scored[number] = [merge([*scored[number], answer], self.k)]
 
-    def _score(self, vectors: Matrix, source: int, positions: Numbers) -> list[Scored]:
+    def _key(self, task: FileTask) -> Hashable:
+        """What the vectors of a file that are compared depend on."""
+        schema = self.scan.state.schema(self.scan.request.schema_id).schema_id
+        deletes = tuple(file.path for file in task.deletes)
+        return (
+            task.path,
+            deletes,
+            repr(task.residual),
+            schema,
+            self.field.field_id,
+            *self.queries.shape[1:],
+            self.metric,
+        )
+
+    def _decode(self, reader: FileReader, task: FileTask) -> Iterator[Vectors]:
+        for batch in reader.read(task):
+            vectors, rows = to_matrix(batch.column(0), self.queries.shape[1], self.metric)
+            vectors, positions = prepare(vectors, self.metric), batch.column(1).to_numpy()[rows]
+            for start in range(0, len(vectors), CHUNK):
+                yield Vectors(vectors[start : start + CHUNK], positions[start : start + CHUNK])
+
+    def _score(self, part: Vectors, source: int) -> list[Scored]:
         """The nearest of some vectors of a file for each query; the products of all queries may not fit in memory."""
         answers: list[Scored] = []
         for start in range(0, len(self.queries), QUERIES):
             some = self.queries[start : start + QUERIES]
-            answers += score(vectors, some, self.metric, k=self.k, source=source, positions=positions)
+            answers += score_prepared(
+                part.vectors, some, self.metric, k=self.k, source=source, positions=part.positions
+            )
         return answers
 
     # --- the rows ----------------------------------------------------------------------------------------------------
@@ -312,8 +348,8 @@ def open_nearest(
     """
     _, metric, record = choose_index(scan, column, metric, records)
     if record is None:
-        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None))
-    search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension)
+        return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None, decoded=opened.decoded))
+    search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension, decoded=opened.decoded)
     index, problems = opened.open(record, io, table=scan.state.name)
     return Nearest(search, index, probes=record.probes, problems=problems, name=record.name, damaged=opened.forget)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from frazil.errors import DataFileMissing, DataFileUnreadable, IndexDamaged
 from frazil.vector.blocks import KEPT_BYTES, Blocks
 from frazil.vector.codebook import Codebook, read_codebook
+from frazil.vector.decoded import DecodedFiles
 from frazil.vector.disk import CachedFiles, DiskCache
 from frazil.vector.search import Index
 from frazil.vector.segment import Segment, open_segment
@@ -64,7 +65,7 @@ class OpenIndexes:
     """What searches of a lake have read of its indexes."""
 
     def __init__(self, *, max_bytes: int = KEPT_BYTES, disk: DiskCache | None = None) -> None:
-        self._disk = disk
+        self._disk, self.decoded = disk, DecodedFiles()
         self._codebooks = Newest[Codebook](MOST_CODEBOOKS)
         self._segments = Newest[Segment](MOST_SEGMENTS)
         # How to read each file: keys may belong to one table, and have a short life, so it is always the newest.

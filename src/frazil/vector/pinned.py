@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from frazil.scan.planning import FileTask
-    from frazil.scan.reading import RowScan
+    from frazil.scan.reading import FileReader, RowScan
     from frazil.vector.live import LiveRows
     from frazil.vector.record import IndexRecord
     from frazil.vector.rows import AnswerRows
@@ -30,6 +30,7 @@ class Pinned:
     records: dict[str, list[IndexRecord]] = field(default_factory=dict)  # by the column
     live: dict[tuple[str, ...], LiveRows] = field(default_factory=dict)  # by the segments of the index
     rows: AnswerRows | None = None
+    readers: dict[int, FileReader] = field(default_factory=dict)  # of vectors, by the field
     searches: int = 0
 
     @cached_property
