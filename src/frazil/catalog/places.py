@@ -171,9 +171,10 @@ def choose_location(
     properties: Mapping[str, str],
     *,
     new_uuid: Callable[[], str],
+    is_empty: Callable[[Mapping[str, str]], bool],
 ) -> dict[str, str]:
     """The keys of a free place for a table or view whose creator names none, and its location: after its name and that
-    of its namespace, which has these properties; with a suffix where that place is taken.
+    of its namespace, which has these properties; with a suffix where that place is taken, or not empty.
     """
     location = default_location(warehouse.root, name, properties.get("location"))
     keys = checked_keys(warehouses, warehouse, [location])
@@ -185,7 +186,7 @@ def choose_location(
             raise LocationOccupied(location, occupant=f"{occupant}, which has the whole warehouse")
         if occupant is not None:
             return checked_keys(warehouses, warehouse, [_with_suffix(location, key, occupant, new_uuid()[:8])])
-    return keys
+    return keys if is_empty(keys) else checked_keys(warehouses, warehouse, [f"{location}-{new_uuid()[:8]}"])
 
 
 def _with_suffix(location: str, key: str, occupant: Occupant | str, suffix: str) -> str:

@@ -8,16 +8,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from frazil.catalog import claims as place_claims
 from frazil.catalog import places
 from frazil.catalog.access.privileges import Target
 from frazil.catalog.commit import Change, decide
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
+from frazil.catalog.http import Request
 from frazil.catalog.metadata import Version, table_version
 from frazil.catalog.names import Name, show
 from frazil.catalog.places import METADATA_PATH as METADATA_PATH
 from frazil.catalog.places import PATH_PROPERTIES as PATH_PROPERTIES
 from frazil.catalog.store import namespaces, relations
+from frazil.catalog.store import places as place_store
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
@@ -53,7 +56,7 @@ class Plan:
         return Target(self.kind, warehouse, self.name.key, self.name.name)
 
 
-def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) -> Plan:
+def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, change: Change) -> Plan:
     """What a change makes of its table as it is now; raises what speaks against it."""
     relation = relations.find(sql, warehouse.name, change.name)
     base = (
@@ -67,11 +70,10 @@ def plan_change(ctx: Context, sql: Sql, warehouse: Warehouse, change: Change) ->
         return Plan(change.name, base, None)
     chosen = None
     if base is None and "location" not in metadata:
-        chosen = new_location(
-            ctx, sql, warehouse, change.name, namespaces.find(sql, warehouse.name, change.name.namespace) or {}
-        )
+        properties = namespaces.find(sql, warehouse.name, change.name.namespace) or {}
+        chosen = new_location(ctx, sql, request, warehouse, change.name, properties)
         metadata["location"] = next(iter(chosen.values()))
-    claims = check_places(ctx, sql, warehouse, change.name, metadata, old, chosen=chosen)
+    claims = check_places(ctx, sql, request, warehouse, change.name, metadata, old, chosen=chosen)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
     return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule), claims=claims)
 
@@ -106,26 +108,37 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
 
 
 def new_location(
-    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, properties: Mapping[str, str]
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, properties: Mapping[str, str]
 ) -> dict[str, str]:
     """The keys and the location of a place for a table or view whose creator names none; the properties are its
     namespace's.
     """
-    return places.choose_location(sql, ctx.warehouses, warehouse, name, properties, new_uuid=ctx.new_uuid)
+    with place_claims.unnamed_occupants(ctx, request, warehouse):
+        return places.choose_location(
+            sql,
+            ctx.warehouses,
+            warehouse,
+            name,
+            properties,
+            new_uuid=ctx.new_uuid,
+            is_empty=lambda keys: place_claims.empty_place(ctx, request, keys),
+        )
 
 
 def check_places(
     ctx: Context,
     sql: Sql,
+    request: Request,
     warehouse: Warehouse,
     name: Name,
     metadata: Json,
     base: Json | None,
     *,
     chosen: Mapping[str, str] | None = None,
+    registers: bool = False,
 ) -> dict[str, str]:
-    """The places that the metadata adds to those of its base, if the table or view may have them; `chosen` are known to
-    be free.
+    """The places that the metadata adds to those of its base, if the table or view may have them, and the caller may
+    name them; `chosen` are known to be free.
     """
     check_properties(ctx, metadata, base)
     known = dict(chosen or {})
@@ -133,7 +146,12 @@ def check_places(
     if not locations:
         return known
     claims = places.checked_keys(ctx.warehouses, warehouse, locations)
-    places.check_free(sql, ctx.warehouses, warehouse, name, claims)
+    if request.caller is not None:
+        own = place_store.list_own(sql, warehouse=warehouse.name, name=name) if base is not None else list(known)
+        created = metadata if base is None and not registers else None
+        place_claims.check_places(ctx, sql, request, warehouse, name, locations, created=created, own=own)
+    with place_claims.unnamed_occupants(ctx, request, warehouse):
+        places.check_free(sql, ctx.warehouses, warehouse, name, claims)
     return known | claims
 
 

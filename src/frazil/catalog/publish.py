@@ -49,7 +49,7 @@ def commit_changes(
     keys = [(warehouse.name, name.key, name.name) for name in names]
     with certain_failures(creates=any(change.creates for change in changes)), ctx.locks.hold(keys):
         for _ in range(FREE_TRIES):
-            plans = _plan_all(ctx, ctx.database.read(), warehouse, changes)
+            plans = _plan_all(ctx, ctx.database.read(), request, warehouse, changes)
             faults.reach("commit.decided")
             try:
                 return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
@@ -58,8 +58,8 @@ def commit_changes(
         return _publish_locked(ctx, request, warehouse, changes, respond)
 
 
-def _plan_all(ctx: Context, sql: Sql, warehouse: Warehouse, changes: Sequence[Change]) -> list[Plan]:
-    plans = [plan_change(ctx, sql, warehouse, change) for change in changes]
+def _plan_all(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, changes: Sequence[Change]) -> list[Plan]:
+    plans = [plan_change(ctx, sql, request, warehouse, change) for change in changes]
     if len(plans) > 1 and not ctx.warehouses.allow_overlap:
         places.check_apart([(plan.name, plan.claims) for plan in plans if plan.claims])
     return plans
@@ -118,7 +118,7 @@ def _publish_locked(
     def work(sql: Sql) -> Response:
         for name in sorted((change.name for change in changes), key=_order):
             relations.lock(sql, warehouse.name, name)
-        plans[:] = _plan_all(ctx, sql, warehouse, changes)
+        plans[:] = _plan_all(ctx, sql, request, warehouse, changes)
         _check_sizes(ctx, plans)
         ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
         return _swap_all(ctx, sql, request, warehouse, plans, respond([plan.result for plan in plans]))

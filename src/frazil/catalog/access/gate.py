@@ -234,6 +234,15 @@ class Gate:
             return NoSuchIndex(f"{name}.{target.index_name}")
         return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
 
+    def require(self, sql: Sql, request: Request, need: Need) -> None:
+        """Passes when the caller has what an operation has found that the request needs as well."""
+        caller = request.caller
+        if caller is None or need in request.needs:
+            return
+        if need.privilege not in caller.ceiling & self._privileges(sql, caller, need.target):
+            raise self._refusal(sql, request, need)
+        request.needs = (*request.needs, need)  # for the check in the transaction, and the audit log
+
     # --- the audit log -----------------------------------------------------------------------------------------------
 
     def record(self, sql: Sql, request: Request, status: int) -> None:
@@ -278,21 +287,22 @@ class Gate:
             return True
         return Privilege.DISCOVER in self._privileges(self._database.read(), request.caller, target)
 
-    def _sees_all(self, request: Request, target: Target) -> bool:
+    def sees_all(self, request: Request, target: Target) -> bool:
+        """Whether the caller may know of everything in a warehouse or namespace."""
         if request.caller is None:
             return True
         return bool(store.granted(self._database.read(), request.caller.grantees, target[1:]))
 
     def seen_relations(self, request: Request, warehouse: str, namespace: str) -> Statement | None:
         """The condition that leaves the tables and views that the caller may see; None for all."""
-        if request.caller is None or self._sees_all(request, Target("namespace", warehouse, namespace)):
+        if request.caller is None or self.sees_all(request, Target("namespace", warehouse, namespace)):
             return None
         return store.seen_relations(request.caller.grantees, warehouse, namespace)
 
     def seen_namespaces(self, request: Request, warehouse: str, parent: str) -> Statement | None:
         """The same for the namespaces below a parent, or at the top of a warehouse."""
         target = Target("namespace", warehouse, parent) if parent else Target("warehouse", warehouse)
-        if request.caller is None or self._sees_all(request, target):
+        if request.caller is None or self.sees_all(request, target):
             return None
         return store.seen_namespaces(request.caller.grantees, warehouse)
 

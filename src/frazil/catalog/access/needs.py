@@ -118,7 +118,10 @@ def _create_relation(request: Request, warehouses: Warehouses) -> Sequence[Need]
     return (Need(P.MANAGE if _has_path(request.json().get("properties")) else P.CREATE, target),)
 
 
-CREATE_RELATION = Needs("create on the namespace; manage, if a path property is set", _create_relation)
+CREATE_RELATION = Needs(
+    "create on the namespace; manage, if a path property is set; manage on what contains a location that is named",
+    _create_relation,
+)
 
 
 def _register(request: Request, warehouses: Warehouses) -> Iterator[Need]:
@@ -130,7 +133,8 @@ def _register(request: Request, warehouses: Warehouses) -> Iterator[Need]:
 
 
 REGISTER = Needs(
-    "register on the namespace; and drop on the table that is overwritten", lambda *asked: tuple(_register(*asked))
+    "register on the namespace, manage on what contains the files; and drop on the table that is overwritten",
+    lambda *asked: tuple(_register(*asked)),
 )
 
 
@@ -164,7 +168,8 @@ def _commit_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
 
 
 COMMIT_TABLE = Needs(
-    "write on the table; manage, if its location or a path property changes; create on the namespace, if it is new",
+    "write on the table; manage, if its location or a path property changes, also on what contains the new place; "
+    "create on the namespace, if it is new",
     _commit_table,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields, places
+from frazil.catalog import claims, fields, places
 from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
@@ -42,7 +42,9 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     properties = fields.properties(body, "properties", "Create namespace", optional=True)
     _check_size(ctx, properties)
     warehouse = ctx.warehouse(request)
-    _check_location(ctx, warehouse, properties)
+    _check_location(ctx, request, warehouse, namespace, properties)
+    if "location" not in properties and (location := claims.namespace_place(ctx, request, warehouse, namespace)):
+        properties = {**properties, "location": location}
     response = json_response({"namespace": list(namespace), "properties": properties})
 
     def create(sql: Sql) -> Response:
@@ -110,7 +112,7 @@ def update_properties(ctx: Context, request: Request) -> Response:
     both = sorted(set(removals) & set(updates))
     if both:
         raise Unprocessable(f"Invalid namespace update, cannot simultaneously set and remove keys: {', '.join(both)}")
-    _check_location(ctx, warehouse, updates)
+    _check_location(ctx, request, warehouse, namespace, updates)
     return transact(ctx, request, lambda sql: _change(ctx, sql, warehouse, namespace, set(removals), updates))
 
 
@@ -139,7 +141,12 @@ def _check_size(ctx: Context, properties: dict[str, str]) -> None:
         raise BadRequest(f"The namespace's properties have {size} characters; at most {most} are kept")
 
 
-def _check_location(ctx: Context, warehouse: Warehouse, properties: dict[str, str]) -> None:
+def _check_location(
+    ctx: Context, request: Request, warehouse: Warehouse, namespace: Namespace, properties: dict[str, str]
+) -> None:
     if "location" in properties:
-        ctx.warehouses.check(warehouse, properties["location"])
-        places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, None, properties["location"])
+        location, sql = properties["location"], ctx.database.read()
+        ctx.warehouses.check(warehouse, location)
+        claims.check_namespace_place(ctx, sql, request, warehouse, namespace, location)
+        with claims.unnamed_occupants(ctx, request, warehouse):
+            places.check_outside(sql, ctx.warehouses, warehouse, None, location)

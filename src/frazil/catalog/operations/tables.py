@@ -6,6 +6,7 @@ from concurrent.futures import wait
 
 import orjson
 
+from frazil.catalog import claims as place_claims
 from frazil.catalog import fields, metadata, places, plan, publish
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
@@ -157,10 +158,11 @@ def create_table(ctx: Context, request: Request) -> Response:
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
         wanted = fields.text_or_none(body, "location", "Create table")
-        location, chosen = new_place(ctx, sql, warehouse, name, "table", wanted)
+        location, chosen = new_place(ctx, sql, request, warehouse, name, "table", wanted)
         document = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-        claims = plan.check_places(ctx, sql, warehouse, name, document, None, chosen=chosen)
+        claims = plan.check_places(ctx, sql, request, warehouse, name, document, None, chosen=chosen)
         if stage:
+            document["table-uuid"] = place_claims.staged_uuid(ctx, request, warehouse, name, location)
             folder = plan.metadata_location(document, None, "").rpartition("/")[0]
             ctx.files.make_folders([folder, f"{document['location']}/data"])
             return Response(200, metadata.staged_reply(document), [JSON_TYPE])
@@ -178,7 +180,7 @@ def create_table(ctx: Context, request: Request) -> Response:
 
 
 def new_place(
-    ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, kind: str, wanted: str | None
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, kind: str, wanted: str | None
 ) -> tuple[str, dict[str, str]]:
     """The location of a new table or view, whose name must be free, and its keys if the catalog chose it."""
     if wanted:
@@ -186,8 +188,8 @@ def new_place(
         return wanted.rstrip("/"), {}
     keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name)
     properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
-    if occupants is None or occupied or "location" in properties:
-        keys = plan.new_location(ctx, sql, warehouse, name, properties)
+    if occupants is None or occupied or "location" in properties or not place_claims.empty_place(ctx, request, keys):
+        keys = plan.new_location(ctx, sql, request, warehouse, name, properties)
     return next(iter(keys.values())), keys
 
 
@@ -217,11 +219,11 @@ def register_table(ctx: Context, request: Request) -> Response:
     overwrite = fields.boolean(body, "overwrite", "Register table", default=False)
     if not overwrite:
         check_free(ctx.database.read(), warehouse, name, "table")
-    ctx.warehouses.check(warehouse, location)
+    check_registered(ctx, request, warehouse, name, location)
     version = _read_foreign(ctx, location)
     fields.uuid_text(version.metadata, "table-uuid", f"Metadata file {location}")
-    places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
-    claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
+    sql = ctx.database.read()
+    claims = plan.check_places(ctx, sql, request, warehouse, name, version.metadata, None, registers=True)
     return transact(
         ctx,
         request,
@@ -229,6 +231,15 @@ def register_table(ctx: Context, request: Request) -> Response:
             ctx, sql, request, warehouse, Plan(name, None, version, claims=claims), overwrite=overwrite
         ),
     )
+
+
+def check_registered(ctx: Context, request: Request, warehouse: Warehouse, name: Name, location: str) -> None:
+    """Passes when a metadata file may be read for a registration. Nothing is said about files of others."""
+    ctx.warehouses.check(warehouse, location)
+    sql = ctx.database.read()
+    place_claims.check_places(ctx, sql, request, warehouse, name, [location])
+    with place_claims.unnamed_occupants(ctx, request, warehouse):
+        places.check_outside(sql, ctx.warehouses, warehouse, name, location)
 
 
 def _read_foreign(ctx: Context, location: str) -> Version:

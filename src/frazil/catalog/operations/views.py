@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields, places, plan, publish
+from frazil.catalog import fields, plan, publish
 from frazil.catalog.commit import parse_change
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response
@@ -10,6 +10,7 @@ from frazil.catalog.idempotency import transact
 from frazil.catalog.names import Name, check_name, show
 from frazil.catalog.operations.tables import (
     check_free,
+    check_registered,
     claim_registered,
     find_relation,
     list_relations,
@@ -37,9 +38,9 @@ def create_view(ctx: Context, request: Request) -> Response:
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
         wanted = fields.text_or_none(body, "location", "Create view")
-        location, chosen = new_place(ctx, sql, warehouse, name, "view", wanted)
+        location, chosen = new_place(ctx, sql, request, warehouse, name, "view", wanted)
         metadata = new_view(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
-        claims = plan.check_places(ctx, sql, warehouse, name, metadata, None, chosen=chosen)
+        claims = plan.check_places(ctx, sql, request, warehouse, name, metadata, None, chosen=chosen)
         version = view_version(plan.metadata_location(metadata, None, ctx.new_uuid()), metadata, rule=ctx.files.rule)
         try:
             return publish.publish(
@@ -73,7 +74,8 @@ def replace_view(ctx: Context, request: Request) -> Response:
             metadata = decide_view(base.metadata, change, now_ms=ctx.clock())
             new, claims = None, dict[str, str]()
             if metadata is not None:
-                claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, metadata, base.metadata)
+                sql = ctx.database.read()
+                claims = plan.check_places(ctx, sql, request, warehouse, name, metadata, base.metadata)
                 location = plan.metadata_location(metadata, base.location, ctx.new_uuid())
                 new = view_version(location, metadata, rule=ctx.files.rule)
             decided = Plan(name, base, new, "view", claims)
@@ -109,14 +111,14 @@ def register_view(ctx: Context, request: Request) -> Response:
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
     location = fields.text(body, "metadata-location", "Register view")
     check_free(ctx.database.read(), warehouse, name, "view")
-    ctx.warehouses.check(warehouse, location)
+    check_registered(ctx, request, warehouse, name, location)
     try:
         version = ctx.files.load_foreign(location, kind="view")
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
     fields.uuid_text(version.metadata, "view-uuid", f"Metadata file {location}")
-    places.check_outside(ctx.database.read(), ctx.warehouses, warehouse, name, location)
-    claims = plan.check_places(ctx, ctx.database.read(), warehouse, name, version.metadata, None)
+    sql = ctx.database.read()
+    claims = plan.check_places(ctx, sql, request, warehouse, name, version.metadata, None, registers=True)
     return transact(
         ctx, request, lambda sql: _point_to(ctx, sql, request, warehouse, Plan(name, None, version, "view", claims))
     )

@@ -47,6 +47,16 @@ def find_above(sql: Sql, key: str, *, warehouse: str, name: Name | None) -> Occu
     return _first(sql.rows(statement, *values, *_own(warehouse, name)))
 
 
+def find_namespace_above(sql: Sql, key: str) -> Occupant | None:
+    """The namespace with a location of its own that contains this place; the innermost of several."""
+    values = [*keys_above(key), key]
+    statement = (
+        f"SELECT warehouse, namespace, '', place FROM namespace_places WHERE place IN ({_marks(values)}) "  # noqa: S608
+        "ORDER BY length(place) DESC LIMIT 1"
+    )
+    return _first(sql.rows(statement, *values))
+
+
 def find_overlap(
     sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]
 ) -> Occupant | None:

@@ -1,0 +1,184 @@
+"""Which places a caller may name: manage on what contains a place is needed to put a table, view or namespace there.
+
+What contains a place is the table itself, its namespace, the warehouse, or the server for a location that the operator
+allowed outside of all warehouses. `create` alone gives the default location, while there is no file in it: those of a
+dropped table stay behind, and belong to nobody who creates the next one.
+
+A staged table has files before it exists. Its uuid proves that it was staged for this caller at this location, so
+nothing has to be stored until the commit that creates it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from frazil.catalog.access.privileges import SERVER, Need, Privilege, Target
+from frazil.catalog.context import Context
+from frazil.catalog.fields import Json
+from frazil.catalog.http import Request
+from frazil.catalog.locations import default_location, default_namespace_location, parse_location
+from frazil.catalog.names import SEPARATOR, Name, Namespace
+from frazil.catalog.places import keys_of
+from frazil.catalog.store import namespaces
+from frazil.catalog.store import places as store
+from frazil.catalog.store.database import Sql
+from frazil.catalog.warehouse import Warehouse
+from frazil.errors import LocationOccupied
+
+STAGED_MS = 24 * 3600 * 1000  # that a staged table may wait for its commit
+_SUFFIX = r"(-[0-9a-f-]{8,36})?/"  # of the catalog, or of Trino
+
+
+def check_places(
+    ctx: Context,
+    sql: Sql,
+    request: Request,
+    warehouse: Warehouse,
+    name: Name,
+    locations: Iterable[str],
+    *,
+    created: Json | None = None,
+    own: Sequence[str] = (),
+) -> None:
+    """Passes when the caller may have these places for a table or view. `created` is the metadata of a new one, `own`
+    are the places (`Place.key`) that it has.
+    """
+    if request.caller is None:
+        return
+    held = list(own)
+    for location in locations:
+        keys = keys_of([location])
+        inside = all(any(key.startswith(place) for place in held) for key in keys)
+        is_new = created is not None and location == created["location"]
+        if not inside and not (is_new and _may_create_at(ctx, sql, request, warehouse, name, created or {})):
+            _require(ctx, sql, request, warehouse, name.namespace, keys)
+        held += keys
+
+
+def check_namespace_place(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace, location: str
+) -> None:
+    """Passes when the caller may give a namespace this location."""
+    if request.caller is None:
+        return
+    keys = keys_of([location])
+    if set(keys) <= set(keys_of([default_namespace_location(warehouse.root, namespace)])):
+        return
+    exists = namespaces.find(sql, warehouse.name, namespace) is not None
+    _require(ctx, sql, request, warehouse, namespace if exists else namespace[:-1], keys)
+
+
+def namespace_place(ctx: Context, request: Request, warehouse: Warehouse, namespace: Namespace) -> str | None:
+    """The location that a new namespace has to have because there are files in its folder, which are not its
+    creator's; None if it needs none.
+    """
+    parent = SEPARATOR.join(namespace[:-1])
+    above = Target("namespace", warehouse.name, parent) if parent else Target("warehouse", warehouse.name)
+    location = default_namespace_location(warehouse.root, namespace)
+    if request.caller is None or Privilege.MANAGE in ctx.gate.privileges(request, above) or is_empty(ctx, location):
+        return None
+    return f"{location}-{ctx.new_uuid()[:8]}"
+
+
+def empty_place(ctx: Context, request: Request, chosen: Mapping[str, str]) -> bool:
+    """Whether a place that the catalog chose has no files; without authentication nobody asks."""
+    return request.caller is None or all(is_empty(ctx, location) for location in chosen.values())
+
+
+def is_empty(ctx: Context, location: str) -> bool:
+    place = parse_location(location)
+    return next(iter(ctx.files.store(place).list(place)), None) is None
+
+
+@contextmanager
+def unnamed_occupants(ctx: Context, request: Request, warehouse: Warehouse) -> Iterator[None]:
+    """A place that is taken does not tell by whom, unless the caller may see everything in the warehouse."""
+    try:
+        yield
+    except LocationOccupied as exc:
+        if ctx.gate.sees_all(request, Target("warehouse", warehouse.name)):
+            raise
+        raise LocationOccupied(exc.location, occupant="another table, view or namespace") from None
+
+
+# --- what contains a place -------------------------------------------------------------------------------------------
+
+
+def _require(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace, keys: Iterable[str]
+) -> None:
+    for key in keys:
+        ctx.gate.require(sql, request, Need(Privilege.MANAGE, _container(sql, warehouse, namespace, key)))
+
+
+def _container(sql: Sql, warehouse: Warehouse, namespace: Namespace, key: str) -> Target:
+    folder = next((folder for folder in _folders(sql, warehouse, namespace) if key.startswith(folder)), None)
+    if folder is not None:
+        own = SEPARATOR.join(namespace)
+        inner = store.find_namespace_above(sql, key)
+        # The location of another namespace may lie in the folder of this one.
+        if (
+            inner is None
+            or len(inner.place) <= len(folder)
+            or (inner.warehouse, inner.namespace)
+            == (
+                warehouse.name,
+                own,
+            )
+        ):
+            return Target("namespace", warehouse.name, own)
+    inside = key.startswith((warehouse.place.key, warehouse.real_key))
+    return Target("warehouse", warehouse.name) if inside else SERVER
+
+
+def _folders(sql: Sql, warehouse: Warehouse, namespace: Namespace) -> list[str]:
+    """The keys of the folder of a namespace's tables; none at the top of a warehouse."""
+    if not namespace:
+        return []
+    properties = namespaces.find(sql, warehouse.name, namespace) or {}
+    return list(keys_of([properties.get("location") or default_namespace_location(warehouse.root, namespace)]))
+
+
+# --- what `create` gives ---------------------------------------------------------------------------------------------
+
+
+def _may_create_at(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, metadata: Json) -> bool:
+    """Whether this is where the catalog itself would put the new table or view, or where it was staged."""
+    location = metadata["location"]
+    if _is_staged(ctx, request, warehouse, name, metadata):
+        return True
+    properties = namespaces.find(sql, warehouse.name, name.namespace) or {}
+    defaults = keys_of([default_location(warehouse.root, name, properties.get("location"))])
+    patterns = [re.compile(re.escape(default[:-1]) + _SUFFIX) for default in defaults]
+    is_default = all(any(pattern.fullmatch(key) for pattern in patterns) for key in keys_of([location]))
+    return is_default and is_empty(ctx, location)
+
+
+def staged_uuid(ctx: Context, request: Request, warehouse: Warehouse, name: Name, location: str) -> str:
+    """The uuid of a table that is staged (version 7: it has the time in it)."""
+    if request.caller is None:
+        return ctx.new_uuid()
+    return _sign(ctx.gate.plan_secret(request), ctx.clock(), warehouse, name, location)
+
+
+def _is_staged(ctx: Context, request: Request, warehouse: Warehouse, name: Name, metadata: Json) -> bool:
+    try:
+        wanted = uuid.UUID(metadata.get("table-uuid", ""))
+    except ValueError:
+        return False
+    staged_ms = wanted.int >> 80
+    if not 0 <= ctx.clock() - staged_ms <= STAGED_MS:
+        return False
+    signed = _sign(ctx.gate.plan_secret(request), staged_ms, warehouse, name, metadata["location"])
+    return hmac.compare_digest(signed, str(wanted))
+
+
+def _sign(secret: bytes, at_ms: int, warehouse: Warehouse, name: Name, location: str) -> str:
+    text = "\x00".join(("frazil staged", str(at_ms), warehouse.name, name.key, name.name, parse_location(location).key))
+    raw = bytearray(at_ms.to_bytes(6, "big") + hmac.digest(secret, text.encode(), "sha256")[:10])
+    raw[6], raw[8] = raw[6] & 0x0F | 0x70, raw[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(raw)))

@@ -1,0 +1,255 @@
+"""Where a caller may put a table, view or namespace: its default location, or a place in what the caller manages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.catalog import Target, running_catalog
+from tests.kit.access import Guarded, guarded_catalog, namespace, table
+from tests.kit.catalog_databases import SCHEMA, Answer, Client
+
+WAREHOUSE = Target("warehouse", "default")
+FORBIDDEN = (403, "ForbiddenException")
+
+
+@pytest.fixture
+def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
+    with guarded_catalog(tmp_path, database) as running:
+        for name in ("ns", "other"):
+            running.admin.post("/namespaces", {"namespace": [name]})
+        yield running
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+def leave_files(guarded: Guarded, name: str = "secret", ns: str = "other") -> str:
+    """The location of a table that was dropped without a purge."""
+    location: str = guarded.admin.create(name, ns)["metadata"]["location"]
+    assert guarded.admin.delete(f"/namespaces/{ns}/tables/{name}").status == 204
+    return location
+
+
+def create(client: Client, location: str | None = None, name: str = "t", **more: Any) -> Answer:
+    where = {} if location is None else {"location": str(location)}
+    return client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **where, **more})
+
+
+def commit_new(client: Client, staged: dict[str, Any], name: str = "t", **changed: Any) -> Answer:
+    """The commit that creates a staged table, as Java and PyIceberg send it."""
+    metadata = staged["metadata"] | changed
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    return client.post(f"/namespaces/ns/tables/{name}", body)
+
+
+def put_file(location: str, name: str = "data/a.parquet") -> None:
+    path = Path(location.removeprefix("file://")) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+
+
+# --- create ----------------------------------------------------------------------------------------------------------
+
+
+def test_create_alone_gives_the_default_location_and_no_other(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    for location in (left, f"{left}/data", root / "ns" / "elsewhere", root / "elsewhere", root / "other" / "t"):
+        for more in ({}, {"stage-create": True}):
+            assert create(ann, location, **more).error[:2] == FORBIDDEN, location
+    assert create(ann, f"file://{root}/ns/t").status == 200  # as Trino does
+    assert create(ann, f"file://{root}/ns/u-0f8fad5bd9cb469fa16570867728950e", name="u").status == 200
+    assert create(ann, name="v").status == 200
+
+
+def test_a_manager_of_the_namespace_puts_tables_into_its_folder_only(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    for location in (left, root / "elsewhere", root / "ns2" / "t", root / "other" / "t"):
+        assert create(ann, location).error[:2] == FORBIDDEN, location
+        path = {"write.data.path": str(location)}
+        assert create(ann, properties=path).error[:2] == FORBIDDEN, location
+    assert create(ann, root / "ns" / "deep" / "t").status == 200
+    guarded.grant("manage", WAREHOUSE, "ann")
+    assert create(ann, left, name="u").status == 200
+    assert create(ann, name="v", properties={"write.data.path": str(root / "elsewhere")}).status == 200
+
+
+def test_a_link_in_the_folder_of_the_namespace_does_not_lead_out_of_it(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    create(guarded.admin, name="first")
+    (root / "ns" / "t").symlink_to(left.removeprefix("file://"))
+    (root / "ns" / "u-1234abcd").symlink_to(left.removeprefix("file://"))
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    bob = guarded.user("bob", ("manage", namespace("ns")))
+    assert create(ann, root / "ns" / "t").error[:2] == FORBIDDEN
+    assert create(bob, root / "ns" / "u-1234abcd", name="u").error[:2] == FORBIDDEN
+
+
+def test_a_place_in_the_location_of_another_namespace_needs_manage_on_the_warehouse(
+    guarded: Guarded, root: Path
+) -> None:
+    hidden = {"namespace": ["hidden"], "properties": {"location": str(root / "ns" / "hidden")}}
+    assert guarded.admin.post("/namespaces", hidden).status == 200
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    refused = create(ann, root / "ns" / "hidden" / "x").error
+    assert refused[:2] == FORBIDDEN
+    assert "hidden" not in refused[2].replace(str(root), "")
+
+
+def test_a_location_that_the_catalog_chooses_is_empty(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded, "t", "ns")
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    for client in (ann, guarded.admin):
+        location = create(client, name="t").body["metadata"]["location"]
+        assert location.startswith(f"{left}-")
+        assert client.delete("/namespaces/ns/tables/t").status == 204
+    staged = create(ann, **{"stage-create": True}).body["metadata"]["location"]
+    assert staged.startswith(f"{left}-")
+    assert create(ann, left).error[:2] == FORBIDDEN
+    assert create(ann, location).error[:2] == FORBIDDEN
+
+
+# --- staged creates --------------------------------------------------------------------------------------------------
+
+
+def test_a_staged_table_is_created_where_it_was_staged_with_its_files(guarded: Guarded, root: Path) -> None:
+    ann, bob = (guarded.user(name, ("create", namespace("ns"))) for name in ("ann", "bob"))
+    for where in ({}, {"location": f"file://{root}/ns/t"}):
+        staged = create(ann, **{"stage-create": True}, **where).body
+        put_file(staged["metadata"]["location"])
+        assert commit_new(bob, staged).error[:2] == FORBIDDEN
+        assert commit_new(ann, staged).status == 200
+        assert ann.delete("/namespaces/ns/tables/t", purgeRequested="true").status == 204
+        (root / "ns" / "t" / "data" / "a.parquet").unlink()
+
+
+def test_the_commit_of_a_staged_table_names_no_other_place(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    leave_files(guarded, "t", "ns")
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    staged = create(ann, **{"stage-create": True}).body
+    for location in (left, f"{root}/ns/t", f"{root}/ns/u", f"{root}/x"):
+        assert commit_new(ann, staged, location=location).error[:2] == FORBIDDEN
+    clock = guarded.server.app.ctx.clock
+    put_file(staged["metadata"]["location"])
+    guarded.server.app.ctx.clock = lambda: clock() + 25 * 3600 * 1000
+    assert commit_new(ann, staged).error[:2] == FORBIDDEN
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_creator_of_a_table_does_not_move_it_onto_files_of_others(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    location = create(ann).body["metadata"]["location"]
+    view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+    assert ann.post("/namespaces/ns/views", view | {"location": left}).error[:2] == FORBIDDEN
+    assert ann.post("/namespaces/ns/views", view).status == 200
+    for place in (left, f"{root}/ns/elsewhere", f"{root}/elsewhere"):
+        moves: list[dict[str, Any]] = [{"action": "set-location", "location": place}]
+        for name in ("write.data.path", "write.metadata.path", "write.object-storage.path"):
+            moves.append({"action": "set-properties", "updates": {name: place}})
+        for move in moves:
+            assert ann.commit(move).error[:2] == FORBIDDEN, move
+        change = {"identifier": {"namespace": ["ns"], "name": "t"}, "requirements": [], "updates": [moves[0]]}
+        assert ann.post("/transactions/commit", {"table-changes": [change]}).error[:2] == FORBIDDEN
+        replaced = ann.post("/namespaces/ns/views/v", {"requirements": [], "updates": [moves[0]]})
+        assert replaced.error[:2] == FORBIDDEN
+    inside = {"action": "set-properties", "updates": {"write.data.path": f"{location}/files"}}
+    assert ann.commit(inside).status == 200
+    guarded.grant("manage", namespace("ns"), "ann")
+    assert ann.commit({"action": "set-location", "location": f"{root}/ns/elsewhere"}).status == 200
+    assert ann.commit({"action": "set-location", "location": location}).status == 200
+
+
+VIEW_VERSION = {
+    "version-id": 1,
+    "timestamp-ms": 1_700_000_000_000,
+    "schema-id": 0,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+}
+
+
+def test_register_needs_manage_on_what_contains_the_files(guarded: Guarded, root: Path) -> None:
+    outside = guarded.admin.create("o", "other")["metadata-location"]
+    inside = guarded.admin.create("i", "ns")["metadata-location"]
+    overwritten = guarded.admin.create("w", "ns")["metadata-location"]
+    for path in ("other/tables/o", "ns/tables/i"):
+        assert guarded.admin.delete(f"/namespaces/{path}").status == 204
+    ann = guarded.user("ann", ("register", namespace("ns")), ("drop", table("w")))
+    bob = guarded.user("bob", ("manage", namespace("ns")))
+
+    def register(client: Client, location: str, name: str = "r", **more: Any) -> Answer:
+        return client.post("/namespaces/ns/register", {"name": name, "metadata-location": location, **more})
+
+    missing = outside.replace("00000-", "00009-")
+    for location in (outside, missing, inside):
+        assert register(ann, location).error[:2] == FORBIDDEN
+    assert register(ann, overwritten, "w", overwrite=True).error[:2] == FORBIDDEN
+    for location in (outside, missing):
+        assert register(bob, location).error[:2] == FORBIDDEN
+    assert register(bob, inside).status == 200
+    assert register(guarded.admin, outside, "a").status == 200
+
+
+def test_a_namespace_gets_no_location_outside_of_what_the_caller_manages(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    for place in (left, f"{root}/other", f"{root}/elsewhere"):
+        update = ann.post("/namespaces/ns/properties", {"updates": {"location": place}})
+        assert update.error[:2] == FORBIDDEN
+        child = {"namespace": ["ns", "sub"], "properties": {"location": place}}
+        assert ann.post("/namespaces", child).error[:2] == FORBIDDEN
+    below = {"namespace": ["ns", "sub"], "properties": {"location": f"{root}/ns/s"}}
+    assert ann.post("/namespaces", below).status == 200
+    assert ann.post("/namespaces/ns/properties", {"updates": {"location": f"{root}/ns/deep"}}).status == 200
+    assert guarded.admin.post("/namespaces/ns/properties", {"updates": {"location": f"{root}/x"}}).status == 200
+
+
+def test_a_namespace_of_a_name_that_was_dropped_does_not_get_its_files(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    assert guarded.admin.delete("/namespaces/other").status == 204
+    ann = guarded.user("ann", ("create", WAREHOUSE))
+    assert ann.post("/namespaces", {"namespace": ["other"]}).status == 200
+    assert ann.post("/namespaces/other/tables", {"name": "x", "schema": SCHEMA, "location": left}).status == 403
+    location = ann.post("/namespaces/other/tables", {"name": "x", "schema": SCHEMA}).body["metadata"]["location"]
+    assert location.startswith(f"file://{root}/other-")
+
+
+def test_a_refused_place_does_not_name_a_table_that_the_caller_may_not_see(guarded: Guarded, root: Path) -> None:
+    guarded.admin.create("hidden", "ns", location=str(root / "ns" / "t"))
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    refused = create(ann, root / "ns" / "t")
+    assert refused.status == 403
+    assert "hidden" not in str(refused.body)
+
+
+def test_authentication_off_leaves_the_choice_of_locations_as_it_was(tmp_path: Path) -> None:
+    with running_catalog(tmp_path) as server:
+        client = Client(server.uri)
+        location = client.create()["metadata"]["location"]
+        assert client.delete("/namespaces/ns/tables/t").status == 204
+        assert client.create()["metadata"]["location"] == location
+        assert client.create("u", location=f"{location}2")["metadata"]["location"] == f"{location}2"
+        client.session.close()
