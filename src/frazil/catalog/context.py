@@ -106,6 +106,10 @@ class Context:
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.named(request.variables.get("prefix"))
 
+    def folds(self, warehouse: Warehouse) -> bool:
+        """Whether places that differ only in the case of letters overlap: where credentials are vended, or may be."""
+        return self.gate.on or warehouse.name in self.vendors
+
     def manifests(self, request: Request) -> ScanCache:
         """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read,
         whatever points there.

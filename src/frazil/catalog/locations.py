@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from frazil.catalog.names import Name, Namespace
@@ -21,6 +22,7 @@ MAX_LENGTH = 4096
 # of local files: PATH_MAX and NAME_MAX; deeper trees are a mistake
 MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MAX_SEGMENTS = 4095, 255, 256
 MAX_KEY_BYTES = 1024  # of S3
+MAX_FOLDED_BYTES = 1300
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff\\\\]")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)|[?#]", re.IGNORECASE)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -93,6 +95,19 @@ def keys_above(key: str) -> tuple[str, ...]:
     """
     parts = key.split("/")[:-1]
     return tuple("/".join((*parts[:count], "")) for count in range(1 + key.startswith("s3:"), len(parts)))
+
+
+def fold_key(key: str) -> str:
+    """The key as no store tells it from another one: more alike than letters of another case, never less. A very long
+    one is cut, for an index can only hold so much.
+
+    >>> fold_key("s3:/b/Sales/") == fold_key("s3:/b/SALES/") == fold_key("s3:/b/\u017fale\u017f/")
+    True
+    """
+    if key.isascii():
+        return key.lower()
+    folded = unicodedata.normalize("NFKC", key).casefold().replace("\u0307", "")
+    return folded.encode("utf-8", "surrogatepass")[:MAX_FOLDED_BYTES].decode("utf-8", "ignore")
 
 
 def _check_path(path: str) -> str:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from frazil.catalog.fields import Json
-from frazil.catalog.locations import Place, default_location, folder_name, parse_location
+from frazil.catalog.locations import Place, default_location, fold_key, folder_name, parse_location
 from frazil.catalog.metadata import parse_file
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import namespaces
@@ -82,14 +82,16 @@ def _keys(location: str, place: Place, real: Place) -> dict[str, str]:
 # --- before the metadata file is written -----------------------------------------------------------------------------
 
 
-def check_free(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, keys: Mapping[str, str]) -> None:
+def check_free(
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, keys: Mapping[str, str], *, folds: bool
+) -> None:
     """Passes when no place overlaps one of another table or view, and none contains a warehouse or the folder of a
-    namespace.
+    namespace. With `folds`, places that differ only in the case of letters overlap.
     """
     if warehouses.allow_overlap:
         return
     for key, location in keys.items():
-        occupant = _occupant(sql, warehouses, warehouse, name, key)
+        occupant = _occupant(sql, warehouses, warehouse, name, key, folds=folds)
         if occupant is not None:
             raise LocationOccupied(location, occupant=str(occupant))
 
@@ -112,11 +114,13 @@ def check_apart(keys: Iterable[tuple[Name, Mapping[str, str]]]) -> None:
                 raise LocationOccupied(some[key], occupant=f"{other}, which the same request puts at {others[theirs]}")
 
 
-def _occupant(sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, key: str) -> Occupant | str | None:
+def _occupant(
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, key: str, *, folds: bool
+) -> Occupant | str | None:
     folders = _folders_at(sql, warehouses, key)
     if isinstance(folders, str):
         return folders
-    return store.find_overlap(sql, key, warehouse=warehouse.name, name=name, folders=folders)
+    return store.find_overlap(sql, key, warehouse=warehouse.name, name=name, folders=folders, folds=folds)
 
 
 def _folders_at(sql: Sql, warehouses: Warehouses, key: str) -> list[tuple[str, str]] | str:
@@ -147,7 +151,7 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
 
 
 def default_place(
-    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name
+    sql: Sql, warehouses: Warehouses, warehouse: Warehouse, name: Name, *, folds: bool
 ) -> tuple[dict[str, str], Statement | None]:
     """The keys and the location that a table or view gets in a namespace without a location, and the query for what is
     in the way. Without a query, only `choose_location` can tell.
@@ -160,7 +164,7 @@ def default_place(
         return {}, None
     if isinstance(folders, str):
         return {}, None
-    return keys, store.overlap_query(key, warehouse=warehouse.name, name=name, folders=folders)
+    return keys, store.overlap_query(key, warehouse=warehouse.name, name=name, folders=folders, folds=folds)
 
 
 def choose_location(
@@ -172,6 +176,7 @@ def choose_location(
     *,
     new_uuid: Callable[[], str],
     is_empty: Callable[[Mapping[str, str]], bool],
+    folds: bool,
 ) -> dict[str, str]:
     """The keys of a free place for a table or view whose creator names none, and its location: after its name and that
     of its namespace, which has these properties; with a suffix where that place is taken, or not empty.
@@ -179,7 +184,7 @@ def choose_location(
     location = default_location(warehouse.root, name, properties.get("location"))
     keys = checked_keys(warehouses, warehouse, [location])
     for key in keys:
-        occupant = _occupant(sql, warehouses, warehouse, name, key)
+        occupant = _occupant(sql, warehouses, warehouse, name, key, folds=folds)
         if isinstance(occupant, Occupant) and occupant.name and warehouse.place.key.startswith(occupant.place):
             if warehouses.allow_overlap:
                 return keys
@@ -198,8 +203,8 @@ def _with_suffix(location: str, key: str, occupant: Occupant | str, suffix: str)
     's3://b/ns/t-1a2b/u'
     """
     below = 0
-    if isinstance(occupant, Occupant) and occupant.place and key.startswith(occupant.place):
-        below = key[len(occupant.place) :].count("/")
+    if isinstance(occupant, Occupant) and occupant.place and fold_key(key).startswith(fold_key(occupant.place)):
+        below = key.count("/") - occupant.place.count("/")
     head, *rest = location.rsplit("/", below) if below else (location,)
     return "/".join((f"{head}-{suffix}", *rest))
 
@@ -213,6 +218,7 @@ def claim(
     warehouse: Warehouse,
     claims: Iterable[tuple[Name, Mapping[str, str]]],
     *,
+    folds: bool,
     first: Statement | None = None,
 ) -> bool:
     """Whether all places could be had; if not, the transaction must be undone. No query when there are none.
@@ -221,7 +227,8 @@ def claim(
     """
     wanted = [(key, name) for name, keys in claims for key in keys]
     if wanted:
-        return store.claim(sql, warehouse.name, wanted, allow_overlap=warehouses.allow_overlap, first=first)
+        overlap = warehouses.allow_overlap
+        return store.claim(sql, warehouse.name, wanted, allow_overlap=overlap, folds=folds, first=first)
     return first is None or sql.run(first[0], *first[1]) == 1
 
 
@@ -233,6 +240,8 @@ def store_missing_places(database: Database, files: MetadataFiles) -> int:
 
     Of one whose metadata file cannot be read only the location is stored; the next start tries again.
     """
+    while store.lacks_folded(database.read()):
+        database.write(store.fold_missing)
     for warehouse, key, properties in store.list_unplaced_namespaces(database.read()):
         _store_namespace(database, warehouse, key, json.loads(properties).get("location"))
     missing = store.list_unplaced(database.read())

@@ -122,6 +122,7 @@ def new_location(
             properties,
             new_uuid=ctx.new_uuid,
             is_empty=lambda keys: place_claims.empty_place(ctx, request, keys),
+            folds=ctx.folds(warehouse),
         )
 
 
@@ -151,7 +152,7 @@ def check_places(
         created = metadata if base is None and not registers else None
         place_claims.check_places(ctx, sql, request, warehouse, name, locations, created=created, own=own)
     with place_claims.unnamed_occupants(ctx, request, warehouse):
-        places.check_free(sql, ctx.warehouses, warehouse, name, claims)
+        places.check_free(sql, ctx.warehouses, warehouse, name, claims, folds=ctx.folds(warehouse))
     return known | claims
 
 

@@ -177,7 +177,7 @@ def _swap(ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Se
     claims = [(claimant.name, claimant.claims) for claimant in claiming if claimant.claims]
     try:
         # Without both, another commit moved the pointer or took a place that overlaps: decide again.
-        if not places.claim(sql, ctx.warehouses, warehouse, claims, first=statement):
+        if not places.claim(sql, ctx.warehouses, warehouse, claims, folds=ctx.folds(warehouse), first=statement):
             raise LostRace
     except ConstraintBroken as exc:
         raise NoSuchNamespace(show(plan.name.namespace)) from exc

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frazil.catalog import Target, running_catalog
+from frazil.catalog import Target, open_database, running_catalog, store_missing_places
+from frazil.catalog.cache import VersionCache
+from frazil.catalog.warehouse import MetadataFiles
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
@@ -243,6 +246,54 @@ def test_a_refused_place_does_not_name_a_table_that_the_caller_may_not_see(guard
     refused = create(ann, root / "ns" / "t")
     assert refused.status == 403
     assert "hidden" not in str(refused.body)
+
+
+# --- the case of letters ---------------------------------------------------------------------------------------------
+
+
+def test_places_that_differ_in_case_only_overlap(guarded: Guarded, root: Path) -> None:
+    location = create(guarded.admin, name="sales").body["metadata"]["location"]
+    guarded.admin.post("/namespaces", {"namespace": ["NS"]})
+    for ns, name in (("ns", "Sales"), ("NS", "sales"), ("ns", "\u017fales")):
+        other = guarded.admin.create(name, ns)["metadata"]["location"]
+        assert re.fullmatch(r".+-[0-9a-f]{8}", other.removeprefix(location[: -len("ns/sales")])), other
+    for place in (f"{root}/ns/SALES", f"{root}/Ns/sales/deep", f"{root}/nS"):
+        assert create(guarded.admin, place, name="x").error[0] == 403, place
+        moved = guarded.admin.commit({"action": "set-location", "location": place}, table="Sales")
+        assert moved.error[0] == 403, place
+    assert create(guarded.admin, f"{root}/ns/sales2", name="x").status == 200
+
+
+def test_of_two_tables_whose_places_differ_in_case_only_one_is_created(
+    guarded: Guarded, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, others = guarded.server.app.ctx.files, [f"{root}/X/T"]
+    write = type(files).write_versions
+
+    def create_other_first(self: Any, versions: Any) -> None:
+        if others:
+            assert create(guarded.admin, others.pop(), name="other").status == 200
+        write(self, versions)
+
+    monkeypatch.setattr(type(files), "write_versions", create_other_first)
+    assert create(guarded.admin, f"{root}/x/t").error[0] == 403
+
+
+def test_places_of_older_databases_are_folded_at_the_start(database: str, tmp_path: Path) -> None:
+    with running_catalog(tmp_path, database=database) as server:
+        client = Client(server.uri)
+        for name in ("Sales", "sales"):  # without authentication both get what they ask for
+            assert client.create(name)["metadata"]["location"].endswith(f"/ns/{name}")
+        client.session.close()
+    opened = open_database(database)
+    try:
+        opened.write(lambda sql: sql.run("UPDATE places SET folded = NULL"))
+        store_missing_places(opened, MetadataFiles(VersionCache(0)))
+        folded = set(opened.read().rows("SELECT place, folded FROM places"))
+    finally:
+        opened.close()
+    assert len(folded) == 2
+    assert folded == {(place, place.lower()) for place, _ in folded}
 
 
 def test_authentication_off_leaves_the_choice_of_locations_as_it_was(tmp_path: Path) -> None:

@@ -147,9 +147,7 @@ def _vend(ctx: Context, request: Request, name: Name, metadata: Json, *, staged:
     places = outermost([*named.values(), *(_place(key) for key in stored if key.startswith("s3:/"))])
 
     def others() -> list[str]:
-        buckets = {f"s3:/{place.bucket}/" for place in places}
-        foreign = (place_store.list_others(sql, bucket, warehouse=warehouse.name, name=name) for bucket in buckets)
-        return [key for keys in foreign for key in keys]
+        return place_store.list_near(sql, [place.key for place in places], warehouse=warehouse.name, name=name)
 
     credentials = ctx.vendors[warehouse.name].vend(principal, metadata["table-uuid"], places, rights, others)
     kept = outermost(named.values())

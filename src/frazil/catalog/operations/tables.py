@@ -186,7 +186,7 @@ def new_place(
     if wanted:
         check_free(sql, warehouse, name, kind)
         return wanted.rstrip("/"), {}
-    keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name)
+    keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name, folds=ctx.folds(warehouse))
     properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
     if occupants is None or occupied or "location" in properties or not place_claims.empty_place(ctx, request, keys):
         keys = plan.new_location(ctx, sql, request, warehouse, name, properties)
@@ -274,8 +274,9 @@ def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *,
     """
     if replaced:
         place_store.release(sql, warehouse=warehouse.name, name=new.name)
-    if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)]):
-        places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims)  # says which
+    folds = ctx.folds(warehouse)
+    if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)], folds=folds):
+        places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims, folds=folds)  # says which
         raise CommitConflict(f"Cannot register {new.name}: another table took its location at the same time; retry")
 
 

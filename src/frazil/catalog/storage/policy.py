@@ -9,11 +9,10 @@ differ in case only get no credentials (`check_apart`).
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable
 from enum import Flag, auto
 
-from frazil.catalog.locations import Place
+from frazil.catalog.locations import Place, fold_key
 from frazil.errors import NotVendable
 
 POLICY_LENGTH = 2048  # characters of a session policy, in AWS and SeaweedFS
@@ -88,9 +87,9 @@ def check_apart(places: Iterable[Place], others: Iterable[str]) -> None:
     """Passes when no other table's place (`Place.key`) is in one of these or contains one, whatever the case of its
     letters.
     """
-    own = {_fold(place.key): place.key for place in places}
+    own = {fold_key(place.key): place.key for place in places}
     for other in others:
-        folded = _fold(other)
+        folded = fold_key(other)
         for key, place in own.items():
             if key.startswith(folded) or folded.startswith(key):
                 raise NotVendable(
@@ -109,12 +108,3 @@ def _check_literal(place: Place) -> None:
             f"it contains {pattern!r}, which a store reads as a pattern",
             hint="create the table at a location of letters, digits and - _ . =",
         )
-
-
-def _fold(key: str) -> str:
-    """The text as no store tells it from another one: more alike than letters of another case, never less.
-
-    >>> _fold("Sales/") == _fold("SALES/") == _fold("\u017fale\u017f/"), _fold("\u0130d") == _fold("id")
-    (True, True)
-    """
-    return unicodedata.normalize("NFKC", key).casefold().replace("\u0307", "")

@@ -4,6 +4,9 @@ above or below it.
 A place is the canonical text of a location (`Place.key`): it ends with `/`, so everything below it is one range of the
 index, and everything above it is a short list of exact values. Rows follow their table or view through renames and
 drops by foreign key.
+
+`folded` is the same text without the case of its letters. Where credentials are vended or callers are told apart
+(`folds`), places that differ in case only overlap: some stores compare policies without case.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from frazil.catalog.locations import keys_above
+from frazil.catalog.locations import fold_key, keys_above
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store.database import Row, Sql, Statement
 
@@ -58,29 +61,47 @@ def find_namespace_above(sql: Sql, key: str) -> Occupant | None:
 
 
 def find_overlap(
-    sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]
+    sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]], folds: bool
 ) -> Occupant | None:
     """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose
     location is or lies in it.
     """
-    statement, values = overlap_query(key, warehouse=warehouse, name=name, folders=folders)
+    statement, values = overlap_query(key, warehouse=warehouse, name=name, folders=folders, folds=folds)
     return _first(sql.rows(f"{statement} LIMIT 1", *values))
 
 
-def overlap_query(key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]]) -> Statement:
+def overlap_query(
+    key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]], folds: bool
+) -> Statement:
     """The query of `find_overlap`. `folders` are the (warehouse, namespace) that have this place as their default
     folder, if they exist.
     """
-    above, own = [*keys_above(key), key], _own(warehouse, name)
-    parts = [f"{_ROW} place IN ({_marks(above)}) AND {_NOT_OWN}", f"{_ROW} place > ? AND place < ? AND {_NOT_OWN}"]
+    own = _own(warehouse, name)
+    parts, values = _overlaps(key, own, folds=folds)
     parts += [_NAMESPACE_BELOW, *(_NAMESPACE for _ in folders)]
-    end = _end(key)
-    values = [*above, *own, key, end, *own, key, end, *(part for folder in folders for part in folder)]
+    values += [key, _end(key), *(part for folder in folders for part in folder)]
     return " UNION ALL ".join(parts), values
 
 
+def _overlaps(key: str, own: tuple[str, str, str], *, folds: bool) -> tuple[list[str], list[object]]:
+    """The queries for the rows of others at, above and below a place."""
+    column, text = ("folded", fold_key(key)) if folds else ("place", key)
+    above = [fold_key(above) if folds else above for above in (*keys_above(key), key)]
+    parts = [
+        f"{_ROW} {column} IN ({_marks(above)}) AND {_NOT_OWN}",
+        f"{_ROW} {column} > ? AND {column} < ? AND {_NOT_OWN}",
+    ]
+    return parts, [*above, *own, text, _end(text), *own]
+
+
 def claim(
-    sql: Sql, warehouse: str, wanted: Sequence[tuple[str, Name]], *, allow_overlap: bool, first: Statement | None = None
+    sql: Sql,
+    warehouse: str,
+    wanted: Sequence[tuple[str, Name]],
+    *,
+    allow_overlap: bool,
+    folds: bool = False,
+    first: Statement | None = None,
 ) -> bool:
     """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the
     transaction.
@@ -89,8 +110,8 @@ def claim(
     end. `first` is run before the claims, in the same round trip; the answer is false as well when it does not change
     one row.
     """
-    contested = [] if allow_overlap else [key for key, _ in wanted]  # without a check there is nothing to wait for
-    statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap) for key, name in wanted]
+    contested = [] if allow_overlap else [fold_key(key) for key, _ in wanted]  # without a check, nothing to wait for
+    statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap, folds=folds) for key, name in wanted]
     counts = sql.run_locked(statements, places=contested, first=first)
     if first is not None and counts.pop(0) != 1:
         return False
@@ -101,17 +122,16 @@ def claim(
     )
 
 
-def _claim(key: str, own: tuple[str, str, str], *, allow_overlap: bool) -> Statement:
-    above = [*keys_above(key), key]
+def _claim(key: str, own: tuple[str, str, str], *, allow_overlap: bool, folds: bool) -> Statement:
     statement = (
-        "INSERT INTO places (place, warehouse, namespace, name) SELECT ?, ?, ?, ? "
+        "INSERT INTO places (place, warehouse, namespace, name, folded) SELECT ?, ?, ?, ?, ? "
         "WHERE NOT EXISTS (SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?)"
     )
-    values: list[object] = [key, *own, *own, key]
+    values: list[object] = [key, *own, fold_key(key), *own, key]
     if not allow_overlap:
-        statement += f" AND NOT EXISTS ({_ROW} place IN ({_marks(above)}) AND {_NOT_OWN})"
-        statement += f" AND NOT EXISTS ({_ROW} place > ? AND place < ? AND {_NOT_OWN})"
-        values += [*above, *own, key, _end(key), *own]
+        parts, more = _overlaps(key, own, folds=folds)
+        statement += "".join(f" AND NOT EXISTS ({part})" for part in parts)
+        values += more
     return statement, values
 
 
@@ -142,10 +162,24 @@ def list_own(sql: Sql, *, warehouse: str, name: Name) -> list[str]:
     return [row[0] for row in sql.rows(statement, *_own(warehouse, name))]
 
 
-def list_others(sql: Sql, within: str, *, warehouse: str, name: Name) -> list[str]:
-    """The places below this one that belong to other tables and views."""
-    statement = f"SELECT place FROM places WHERE place >= ? AND place < ? AND {_NOT_OWN}"  # noqa: S608  # a constant
-    return [row[0] for row in sql.rows(statement, within, _end(within), *_own(warehouse, name))]
+def list_near(sql: Sql, keys: Iterable[str], *, warehouse: str, name: Name) -> list[str]:
+    """The places of other tables and views at, above or below these, whatever the case of their letters."""
+    own, near = _own(warehouse, name), []
+    for key in keys:
+        parts, values = _overlaps(key, own, folds=True)
+        near += [row[3] for row in sql.rows(" UNION ALL ".join(parts), *values)]
+    return near
+
+
+def lacks_folded(sql: Sql) -> bool:
+    """Whether there are places of a database from before their folded text was stored."""
+    return bool(sql.rows("SELECT 1 FROM places WHERE folded IS NULL LIMIT 1"))
+
+
+def fold_missing(sql: Sql, most: int = 1000) -> None:
+    """Stores the folded text of some places that lack it."""
+    for (place,) in sql.rows("SELECT DISTINCT place FROM places WHERE folded IS NULL LIMIT ?", most):
+        sql.run("UPDATE places SET folded = ? WHERE place = ?", fold_key(place), place)
 
 
 # --- databases from before places were stored ------------------------------------------------------------------------
