@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -319,10 +320,24 @@ def test_a_location_with_a_pattern_is_served_without_credentials(lake: Lake, nam
     assert (created["config"], refreshed.status_code) == ({}, 406)
 
 
-def test_tables_that_differ_in_case_only_get_no_credentials(lake: Lake) -> None:
-    assert lake.create("orders")["config"] != {}
-    assert lake.create("Orders")["config"] == {}  # SeaweedFS would open both with the credentials of either
-    assert requests.get(lake.url("ns/tables/Orders/credentials"), timeout=30).status_code == 406
+def test_tables_whose_folders_differ_in_case_only_are_not_created(lake: Lake) -> None:
+    location = lake.create("orders")["metadata"]["location"]
+    other = lake.create("Orders")  # SeaweedFS would open both with the credentials of either
+    assert other["config"] != {}
+    assert re.fullmatch(r".*/ns/Orders-[0-9a-f]{8}", other["metadata"]["location"])
+    upper = location.replace("/ns/orders", "/NS/orders")
+    body = {"name": "o", "schema": SCHEMA, "location": upper}
+    assert requests.post(lake.url("ns/tables"), json=body, timeout=30).status_code == 403
+
+
+def test_tables_of_older_lakes_that_differ_in_case_only_get_no_credentials(lake: Lake) -> None:
+    location = lake.create("twin")["metadata"]["location"]
+    assert lake.create("other_twin")["config"] != {}
+    (database,) = lake.folder.rglob("catalog.db")
+    place = location.replace("s3://", "s3:/").replace("/ns/twin", "/ns/Twin/")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE places SET place = ?, folded = lower(?) WHERE name = 'other_twin'", (place, place))
+    assert requests.get(lake.url("ns/tables/other_twin/credentials"), timeout=30).status_code == 406
 
 
 # --- with authentication on ------------------------------------------------------------------------------------------

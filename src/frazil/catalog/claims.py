@@ -2,7 +2,7 @@
 
 What contains a place is the table itself, its namespace, the warehouse, or the server for a location that the operator
 allowed outside of all warehouses. `create` alone gives the default location, while there is no file in it: those of a
-dropped table stay behind, and belong to nobody who creates the next one.
+dropped table stay behind, and do not belong to the creator of the next one.
 
 A staged table has files before it exists. Its uuid proves that it was staged for this caller at this location, so
 nothing has to be stored until the commit that creates it.
@@ -85,7 +85,7 @@ def namespace_place(ctx: Context, request: Request, warehouse: Warehouse, namesp
 
 
 def empty_place(ctx: Context, request: Request, chosen: Mapping[str, str]) -> bool:
-    """Whether a place that the catalog chose has no files; without authentication nobody asks."""
+    """Whether a place that the catalog chose has no files; always true without authentication."""
     return request.caller is None or all(is_empty(ctx, location) for location in chosen.values())
 
 

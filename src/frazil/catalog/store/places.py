@@ -5,7 +5,7 @@ A place is the canonical text of a location (`Place.key`): it ends with `/`, so 
 index, and everything above it is a short list of exact values. Rows follow their table or view through renames and
 drops by foreign key.
 
-`folded` is the same text without the case of its letters. Where credentials are vended or callers are told apart
+`folded` is the same text without the case of its letters. Where credentials are vended, or authentication is on
 (`folds`), places that differ in case only overlap: some stores compare policies without case.
 """
 
