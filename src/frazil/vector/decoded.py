@@ -16,10 +16,11 @@ MOST_ASKED = 65_536  # names that are remembered
 
 
 class Vectors(NamedTuple):
-    """Some vectors of a file, prepared for a metric, and their positions in it."""
+    """Some vectors of a file, their positions in it, and the squares of their lengths, if they are known."""
 
     vectors: Matrix
     positions: Numbers
+    squares: Matrix | None = None
 
     @property
     def size(self) -> int:

@@ -24,9 +24,9 @@ from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
 from frazil.vector.columns import find_dimension, to_matrix, to_queries
 from frazil.vector.decoded import DecodedFiles, Vectors
-from frazil.vector.exact import Scored, merge, nothing_scored, score_prepared
+from frazil.vector.exact import Scored, merge, nothing_scored, score
 from frazil.vector.live import LiveRows
-from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare
+from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, row_squares
 from frazil.vector.pinned import pinned
 from frazil.vector.report import NearestReport
 from frazil.vector.rows import AnswerRows
@@ -205,17 +205,24 @@ class Search:
     def _decode(self, reader: FileReader, task: FileTask) -> Iterator[Vectors]:
         for batch in reader.read(task):
             vectors, rows = to_matrix(batch.column(0), self.queries.shape[1], self.metric)
-            vectors, positions = prepare(vectors, self.metric), batch.column(1).to_numpy()[rows]
+            positions = batch.column(1).to_numpy()[rows]
             for start in range(0, len(vectors), CHUNK):
-                yield Vectors(vectors[start : start + CHUNK], positions[start : start + CHUNK])
+                part = vectors[start : start + CHUNK]
+                yield Vectors(part, positions[start : start + CHUNK], row_squares(part))
 
     def _score(self, part: Vectors, source: int) -> list[Scored]:
         """The nearest of some vectors of a file for each query; the products of all queries may not fit in memory."""
         answers: list[Scored] = []
         for start in range(0, len(self.queries), QUERIES):
             some = self.queries[start : start + QUERIES]
-            answers += score_prepared(
-                part.vectors, some, self.metric, k=self.k, source=source, positions=part.positions
+            answers += score(
+                part.vectors,
+                some,
+                self.metric,
+                k=self.k,
+                source=source,
+                positions=part.positions,
+                squares=part.squares,
             )
         return answers
 
@@ -246,7 +253,7 @@ class Search:
             order[own] = start + np.searchsorted(chosen, positions[own])
             start += len(chosen)
         assert start == taken.num_rows
-        distances = pa.array(np.concatenate([answer.distances for answer in best]), pa.float32())
+        distances = pa.array(np.concatenate([answer.distances for answer in best]).astype(np.float32))
         # The positions give way to the distances: a table without columns would have no rows, either.
         answer = taken.take(pa.array(order)).set_column(taken.num_columns - 1, DISTANCE, distances)
         if self.single:
