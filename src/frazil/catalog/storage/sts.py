@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import MissingExtra, Unavailable
@@ -44,9 +46,18 @@ class RoleAssumer(Protocol):
 
 def open_role(profile: StorageProfile) -> RoleAssumer:
     """What assumes the role of a storage profile, with the server's own keys as botocore finds them: the environment,
-    the AWS files, or the machine's role.
+    the AWS files, or the machine's role. botocore is loaded with the first credentials: it takes half a second, and
+    most servers start without a client that asks for any.
     """
-    client = _client(profile)
+    if find_spec("botocore") is None:
+        raise MissingExtra("botocore", extra="vending")
+    lock, clients = Lock(), list[Any]()
+
+    def client() -> Any:
+        with lock:
+            if not clients:
+                clients.append(_client(profile))
+            return clients[0]
 
     def assume(policy: str, *, session: str) -> Credentials:
         wanted = {
@@ -55,7 +66,7 @@ def open_role(profile: StorageProfile) -> RoleAssumer:
             "DurationSeconds": profile.session_seconds,
             "Policy": policy,
         }
-        return _credentials(_call(client.assume_role, wanted, role=profile.role_arn or ""))
+        return _credentials(_call(client().assume_role, wanted, role=profile.role_arn or ""))
 
     return assume
 
@@ -73,11 +84,9 @@ def can_assume(profile: StorageProfile, credentials: Credentials) -> bool:
 
 
 def _client(profile: StorageProfile, credentials: Credentials | None = None) -> Any:
-    try:
-        from botocore.config import Config
-        from botocore.session import Session
-    except ImportError as exc:
-        raise MissingExtra("botocore", extra="vending") from exc
+    from botocore.config import Config
+    from botocore.session import Session
+
     from frazil.catalog.files.s3 import s3_environment
 
     known = s3_environment()
