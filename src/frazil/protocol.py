@@ -51,6 +51,11 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 INDEX_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 """What the name of an index is like."""
 
+# --- access ----------------------------------------------------------------------------------------------------------
+
+PRIVILEGES = ("discover", "read", "write", "create", "drop", "purge", "register", "maintain", "manage")
+"""What can be granted on a table or what holds it; docs/security.md says what each one allows."""
+
 # --- blobs in Puffin files -------------------------------------------------------------------------------------------
 
 BLOB_PREFIX = "frazil-vector-"

@@ -55,6 +55,11 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "replaceIndex": ("Replace the record of an index, if it has the expected version", "ReplaceIndex", 200, "Index"),
     "dropIndex": ("Remove the record of an index; its files stay", None, 204, None),
     "searchTable": ("Rows whose vectors are nearest", "Search", 200, "SearchResult"),
+    "findRoles": ("Which of some roles do not exist, and whether grants are enforced", None, 200, "RoleCheck"),
+    "listNamespaceGrants": ("Grants on a namespace", None, 200, "Grants"),
+    "changeNamespaceGrants": ("Grant and revoke privileges on a namespace", "ChangeGrants", 200, "Grants"),
+    "listTableGrants": ("Grants on a table", None, 200, "Grants"),
+    "changeTableGrants": ("Grant and revoke privileges on a table", "ChangeGrants", 200, "Grants"),
     "livez": ("The process answers", None, 200, None),
     "readyz": ("The database answers too", None, 200, None),
     "metrics": ("Numbers for Prometheus", None, 200, None),
@@ -66,6 +71,7 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
 _PAGES = ("pageToken", "pageSize")
 _QUERY: dict[str, tuple[str, ...]] = {
     "getConfig": ("warehouse",),
+    "findRoles": ("names",),
     "listNamespaces": (*_PAGES, "parent"),
     "listTables": _PAGES,
     "listViews": _PAGES,

@@ -272,6 +272,10 @@ SCHEMAS: dict[str, Schema] = {
         {"location": TEXT},
     ),
     "Report": record({"report-type": {"type": "string", "enum": ["scan-report", "commit-report"]}}),
+    "Grant": record({"grantee": TEXT, "privilege": TEXT}),
+    "ChangeGrants": record({}, {"grant": many(ref("Grant")), "revoke": many(ref("Grant"))}),
+    "Grants": record({"grants": many(record({"grantee": TEXT, "privilege": TEXT, "creator": BOOLEAN}))}),
+    "RoleCheck": record({"authentication": BOOLEAN, "unknown": many(TEXT)}),
     "TokenRequest": record(
         {"grant_type": TEXT}, {"client_id": TEXT, "client_secret": TEXT, "scope": TEXT, "subject_token": TEXT}
     ),

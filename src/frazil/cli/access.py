@@ -17,13 +17,13 @@ from frazil.cli.catalog import DATABASE
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError
+from frazil.protocol import PRIVILEGES
 from frazil.units import parse_age
 
 if TYPE_CHECKING:
     from frazil.catalog import Database, NewKey, Target
 
 Command = TypeVar("Command", bound=Callable[..., object])
-PRIVILEGES = ("discover", "read", "write", "create", "drop", "purge", "register", "maintain", "manage")
 PRIVILEGE = click.argument("privilege", type=click.Choice(PRIVILEGES))
 
 

@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 @click.pass_obj
 def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, output: str) -> None:
     """Show what was changed by hand since the last apply."""
-    from frazil.tables import all_of, find_drift, find_tables
+    from frazil.tables import all_of, find_drift, find_tables, open_grants
 
     with exit_codes(detailed_exitcode):
         chosen = choose_tables(load_project(Path.cwd()), tables)
         loaded = list(zip(chosen, find_tables(context.catalog, [table.identifier for table in chosen]), strict=True))
         errors = {table.name: live for table, live in loaded if isinstance(live, Exception)}
         drifts = {table.name: find_drift(table, live) for table, live in loaded if not isinstance(live, Exception)}
+        grants = open_grants(chosen, context.catalog)
+        for table, live in loaded:
+            if not isinstance(live, Exception):
+                drifts[table.name] += grants.drift(table, exists=live is not None)
         changed = {name: changes for name, changes in drifts.items() if changes}
         _show(changed, output, all_loaded=not errors)
+        if grants.note:
+            echo(f"note: {grants.note}", err=True)
         if errors:
             raise all_of(errors)
     sys.exit(2 if detailed_exitcode and changed else 0)

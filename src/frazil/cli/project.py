@@ -50,13 +50,14 @@ def exit_codes(detailed: bool) -> Iterator[None]:
 @click.pass_obj
 def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exitcode: bool, output: str) -> None:
     """Show what apply would change."""
-    from frazil.tables import plan_all, save_plan
+    from frazil.tables import open_grants, plan_all, save_plan
 
     with exit_codes(detailed_exitcode):
         project = load_project(Path.cwd())
         chosen = choose_tables(project, tables)
         steps = plan_all(chosen, context.catalog)
         undeclared = find_undeclared(project, chosen, context.catalog)
+        note = open_grants(chosen, context.catalog).note
         if out:
             save_plan(steps, out)
     if output == "json":
@@ -65,6 +66,8 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
         echo(_as_text(steps, undeclared, len(chosen)))
         if out:
             echo(f"saved: frazil apply {out}")
+    if note:
+        echo(f"note: {note}", err=True)
     sys.exit(2 if detailed_exitcode and steps else 0)
 
 

@@ -31,6 +31,7 @@ from pyiceberg.typedef import IcebergBaseModel, Identifier
 from requests import HTTPError, Response, Session
 
 from frazil.client.changes import Change
+from frazil.client.grants import GrantRecords
 from frazil.client.indexes import IndexRecords
 from frazil.client.outcomes import end_commit, lost_its_metadata, what_it_said
 from frazil.client.searches import Searches
@@ -78,7 +79,7 @@ def catalog_properties(settings: Settings) -> dict[str, str]:
     return {**{key: value for key, value in values.items() if value is not None}, **catalog.properties}
 
 
-class FrazilCatalog(IndexRecords, Searches):
+class FrazilCatalog(IndexRecords, GrantRecords, Searches):
     """A REST catalog as PyIceberg's `load_catalog` gives it; see `frazil.client` for what it adds and promises.
 
     PyIceberg makes one, too, from `py-catalog-impl: frazil.client.FrazilCatalog` in `.pyiceberg.yaml`.

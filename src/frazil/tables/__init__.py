@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from frazil.tables.compare import Change
     from frazil.tables.declare import Table
     from frazil.tables.drift import find_drift
+    from frazil.tables.grants import open_grants
     from frazil.tables.indexes import VectorIndex, vector_index
     from frazil.tables.planfile import load_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
@@ -34,6 +35,7 @@ __all__ = [
     "list_of",
     "load_plan",
     "map_of",
+    "open_grants",
     "plan",
     "plan_all",
     "save_plan",

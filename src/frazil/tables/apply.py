@@ -19,8 +19,9 @@ from frazil.pyiceberg_compat import staged_table, staged_updates
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
+from frazil.tables.grants import open_grants
 from frazil.tables.shape import Record, Shape
-from frazil.tables.steps import AlterTable, CreateNamespace, CreateTable, Json, Seen, Step
+from frazil.tables.steps import AlterTable, ChangeGrants, CreateNamespace, CreateTable, Json, Seen, Step
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -57,7 +58,7 @@ def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
     for table in declared:
         _check_checks(table)
     live_tables = find_tables(catalog, [table.identifier for table in declared])
-    has_namespace = cache(catalog.namespace_exists)
+    has_namespace, grants = cache(catalog.namespace_exists), open_grants(declared, catalog)
     steps: list[Step] = []
     refused: dict[str, Exception] = {}
     for table, live in zip(declared, live_tables, strict=True):
@@ -67,6 +68,8 @@ def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
         try:
             some = diff(table, namespace_exists=live is not None or has_namespace(table.namespace), live=live)
             steps += [step for step in some if step not in steps]  # two tables may want the same namespace
+            if change := grants.step(table, exists=live is not None):
+                steps.append(change)
         except ChangeRefused as exc:
             refused[table.name] = exc
     if refused:
@@ -139,8 +142,17 @@ def _do(step: Step, catalog: Catalog, owner: str | None) -> None:
         catalog.create_namespace_if_not_exists(step.namespace)
     elif isinstance(step, CreateTable):
         _create(step, catalog, owner)
+    elif isinstance(step, ChangeGrants):
+        _change_grants(step, catalog)
     else:
         _alter(step, catalog)
+
+
+def _change_grants(step: ChangeGrants, catalog: Catalog) -> None:
+    from frazil.client import FrazilCatalog
+
+    assert isinstance(catalog, FrazilCatalog)  # `open_grants` plans for no other
+    catalog.change_grants(tuple(step.name.split(".")), grant=step.granted, revoke=step.revoked)
 
 
 def _create(step: CreateTable, catalog: Catalog, owner: str | None) -> None:

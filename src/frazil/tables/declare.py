@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from frazil.errors import DeclarationError
+from frazil.protocol import PRIVILEGES
 from frazil.tables.check import check_table
 from frazil.tables.fields import TableFields
 from frazil.tables.indexes import VectorIndex, check_properties, index_properties
@@ -35,6 +36,8 @@ class Table(TableFields):
     - `properties`: those of the table that matter; others are left alone.
     - `upkeep`: what `frazil maintain` does to it; it becomes properties, too.
     - `indexes`: its vector indexes, `[vector_index("embedding", metric="cosine")]`, which `frazil maintain` builds.
+    - `grants`: who may do what with it, `{"analyst": "read", "etl": ["write", "drop"]}`; others are
+      revoked. Without it, grants are left alone.
     - `checks`: SQL conditions that rows must meet; pipelines and sinks hold them.
     - `key`: the columns that tell rows apart; they become Iceberg's identifier fields.
     - `format_version`: 2 for a new table, and as it is for an existing one, unless said here.
@@ -56,6 +59,7 @@ class Table(TableFields):
         dropped: Sequence[str] = (),
         upkeep: Upkeep | None = None,
         indexes: Sequence[VectorIndex] = (),
+        grants: Mapping[str, str | Sequence[str]] | None = None,
     ) -> None:
         if not all(name.split(".")) or "." not in name:
             raise DeclarationError(
@@ -76,6 +80,7 @@ class Table(TableFields):
         put(self, "properties", {**self.properties, **index_properties(indexes, self.columns, table=name)})
         check_properties(self.properties, self.columns, table=name)
         put(self, "embedders", {index.column: index.embed for index in indexes if index.embed is not None})
+        put(self, "grants", _grants(name, grants))
         put(self, "format_version", format_version)
         put(self, "location", location.rstrip("/") if location else None)
         check_table(self)
@@ -131,6 +136,31 @@ def _with_upkeep(table: str, properties: dict[str, str], upkeep: Upkeep | None) 
             option=twice[0],
         )
     return {**properties, **rules}
+
+
+def _grants(table: str, grants: object) -> dict[str, tuple[str, ...]] | None:
+    """
+    >>> _grants("t", {"analyst": "read", "etl": ["write", "drop"]})
+    {'analyst': ('read',), 'etl': ('drop', 'write')}
+    """
+    if grants is None:
+        return None
+    if isinstance(grants, Mapping):
+        lists = {name: [value] if isinstance(value, str) else value for name, value in grants.items()}
+        if all(_is_grant(name, privileges) for name, privileges in lists.items()):
+            return {name: tuple(sorted(set(privileges))) for name, privileges in sorted(lists.items())}
+    raise DeclarationError(
+        f"table '{table}': grants: expected privileges by role, got {grants!r:.200}",
+        hint=f'write grants={{"analyst": "read"}}; the privileges are {", ".join(PRIVILEGES)}',
+        table=table,
+        option="grants",
+    )
+
+
+def _is_grant(name: object, privileges: object) -> bool:
+    if not isinstance(name, str) or not name or not isinstance(privileges, list | tuple | set | frozenset):
+        return False
+    return bool(privileges) and all(privilege in PRIVILEGES for privilege in privileges)
 
 
 def _columns(table: str, columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -24,6 +24,7 @@ class TableFields:
     format_version: int | None = None
     location: str | None = None
     dropped: tuple[str, ...] = ()
+    grants: Mapping[str, tuple[str, ...]] | None = None  # privileges by role, or by user:NAME; None: not declared
     embedders: Mapping[str, Embedder] = field(default_factory=dict, compare=False, repr=False)  # by column
 
     @property

@@ -131,11 +131,35 @@ class AlterTable:
         return "\n".join([f"~ table {self.name}", *(f"    {change}" for change in self.changes)])
 
 
-Step = CreateNamespace | CreateTable | AlterTable
+@dataclass(frozen=True)
+class ChangeGrants:
+    """Privileges that are granted and revoked on one table: pairs of grantee and privilege."""
+
+    name: str
+    granted: tuple[tuple[str, str], ...]
+    revoked: tuple[tuple[str, str], ...]
+
+    @property
+    def removes(self) -> bool:
+        return bool(self.revoked)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return (
+            *(Change("+", ("grant", *pair), f"grant {pair[1]} to {pair[0]}") for pair in self.granted),
+            *(Change("-", ("grant", *pair), f"grant {pair[1]} to {pair[0]}") for pair in self.revoked),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([f"~ grants on {self.name}", *(f"    {change}" for change in self.changes)])
+
+
+Step = CreateNamespace | CreateTable | AlterTable | ChangeGrants
 _KINDS: dict[str, type[Step]] = {
     "create-namespace": CreateNamespace,
     "create-table": CreateTable,
     "alter-table": AlterTable,
+    "change-grants": ChangeGrants,
 }
 
 
@@ -158,13 +182,16 @@ def from_json(value: Json) -> Step:
                 Change(change["sign"], tuple(change["about"]), change["text"]) for change in arguments["changes"]
             )
             return AlterTable(arguments["name"], changes, tuple(arguments["updates"]), Seen(**arguments["seen"]))
+        case "change-grants":
+            granted, revoked = (tuple((pair[0], pair[1]) for pair in arguments[key]) for key in ("granted", "revoked"))
+            return ChangeGrants(arguments["name"], granted, revoked)
     raise KeyError(value["step"])
 
 
 def summary(step: Step) -> Json:
     """The step for a program that reads plans: what is done to what, line by line."""
     kind = to_json(step)["step"]
-    if isinstance(step, AlterTable):
+    if isinstance(step, AlterTable | ChangeGrants):
         changes = [{"sign": change.sign, "about": change.about[0], "text": change.text} for change in step.changes]
     else:
         changes = [{"sign": "+", "about": kind.removeprefix("create-"), "text": str(step).removeprefix("+ ")}]

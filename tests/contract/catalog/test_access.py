@@ -214,9 +214,13 @@ MATRIX: dict[str, str] = {
     "replaceIndex": "maintain",
     "dropIndex": "drop",
     "searchTable": "read",
+    "listNamespaceGrants": "manage",
+    "changeNamespaceGrants": "manage",
+    "listTableGrants": "manage",
+    "changeTableGrants": "manage",
 }
 OPEN = {"getToken", "issueToken", "jwks", "livez", "readyz", "openapi"}
-ELSEWHERE = OPEN | {"getConfig", "metrics"}  # are about no namespace
+ELSEWHERE = OPEN | {"getConfig", "metrics", "findRoles"}  # are about no namespace
 
 
 def restore(admin: Client, ns: str) -> None:

@@ -26,7 +26,7 @@ from frazil.catalog.store import access as store
 from frazil.catalog.store import audit
 from frazil.catalog.store.access import StoredKey
 from frazil.catalog.store.database import Database, Sql, Statement
-from frazil.catalog.warehouse import Warehouses
+from frazil.catalog.warehouse import Warehouses, WouldBlock
 from frazil.errors import (
     CatalogError,
     Forbidden,
@@ -172,10 +172,11 @@ class Gate:
         version = store.version(sql)
         if version != request.access_version:
             try:
-                request.caller = self._verify(sql, _bearer(request.headers))[0]
-            except NotAuthenticated:
+                # inline: a transaction does not wait for the keys of an issuer
+                request.caller = self._verify(sql, _bearer(request.headers), inline=True)[0]
+            except (NotAuthenticated, WouldBlock):
                 request.refused = True
-                raise
+                raise _unknown() from None
             self._check(sql, request)
         if any(need.privilege in (Privilege.DROP, Privilege.PURGE) for need in request.needs):
             # The name may belong to another table next: what is remembered about it ends.
@@ -313,7 +314,7 @@ class Gate:
         grantee, now = grantee_of(request.caller.principal), self._clock()
         for target in targets:
             if Privilege.MANAGE not in included(store.granted(sql, request.caller.grantees, target[1:])):
-                store.add_grant(sql, store.Grant(grantee, "manage", target[1:], "created it", now))
+                store.add_grant(sql, store.Grant(grantee, "manage", target[1:], store.CREATOR, now))
 
     def plan_secret(self, request: Request) -> bytes:
         """What the plan ids of this caller are signed with."""

@@ -184,6 +184,26 @@ def change_grant(
     return database.write(change)
 
 
+def change_grants(
+    sql: Sql,
+    target: Target,
+    *,
+    granted: Sequence[tuple[str, str]],
+    revoked: Sequence[tuple[str, str]],
+    by: str,
+    now_ms: int,
+) -> None:
+    """Grants and revokes pairs of grantee and privilege on an object, in the transaction of the caller."""
+    for pairs, adding in ((granted, True), (revoked, False)):
+        for grantee, text in pairs:
+            grant = Grant(grantee, _privilege(text), target[1:], by, now_ms)
+            if adding:
+                _find_grantee(sql, grantee)
+            changed = store.add_grant(sql, grant) if adding else store.remove_grant(sql, grant)
+            if changed:
+                _record(sql, by, "grant" if adding else "revoke", f"{text} on {target} for {grantee}", now_ms)
+
+
 def find_target(sql: Sql, warehouse: str, name: str, *, index: str = "", namespace: bool = False) -> Target:
     """The table, view or namespace of a dotted name."""
     levels = tuple(name.split("."))

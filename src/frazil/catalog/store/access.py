@@ -18,6 +18,7 @@ AFTER_SEPARATOR = chr(ord(SEPARATOR) + 1)
 _WAREHOUSE, _NAMESPACE = "COALESCE(warehouse, '')", "COALESCE(namespace, '')"
 _NAME, _INDEX = "COALESCE(name, '')", "COALESCE(index_name, '')"
 
+CREATOR = "created it"  # who granted what comes with the creation of an object
 Object = tuple[str, str, str, str]  # warehouse, namespace key, name, index; empty where the object is further up
 
 
