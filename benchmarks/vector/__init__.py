@@ -4,19 +4,21 @@ The sentences are the 117,659 glosses of WordNet 3.0, embedded by all-MiniLM-L6-
 which are those with seeded noise. Every system is a process of its own, with two threads at most. Each is given the
 least effort (lists or neighbours looked at) that finds 95% of the ten nearest; ours also runs as it is by default. The
 first run downloads the peers, the sentences (32 MB) and the model (84 MB), and embeds for about a quarter of an hour:
-all of it is kept in Frazil's cache.
+all of it is kept in Frazil's cache. Graphs of a million vectors are built with half the effort.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 with suppress(ModuleNotFoundError):  # the peers' environment has no rich
     from benchmarks.report import Figure, Options
 
 
-def run(options: Options) -> list[Figure]:
-    """The figures; tables and indexes are made and removed inside."""
+def run(options: Options, folder: Path | None = None, peers: Sequence[str] | None = None) -> list[Figure]:
+    """The figures; tables and indexes are made and removed inside. A folder keeps the vectors and what was measured."""
     from benchmarks.vector.measure import measure_all  # pyarrow and the catalog: not needed for --help
 
-    return measure_all(options)
+    return measure_all(options, folder, peers)

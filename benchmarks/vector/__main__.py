@@ -1,12 +1,25 @@
-"""`python -m benchmarks.vector [--quick] [--json FILE]`, or with `--growth`: our index alone, at growing sizes."""
+"""`python -m benchmarks.vector [--quick] [--json FILE] [--keep FOLDER] [--peers NAMES]`, or with `--growth`: our index
+alone, at growing sizes. Commands that keep their measurements in one folder share them.
+"""
 
+import argparse
 import sys
+from functools import partial
+from pathlib import Path
 
 from benchmarks.report import main
 from benchmarks.vector import run
 from benchmarks.vector.growth import run_growth
 
 if __name__ == "__main__":
-    growth = "--growth" in sys.argv
-    arguments = [argument for argument in sys.argv[1:] if argument != "--growth"]
-    sys.exit(main({"vector --growth": run_growth} if growth else {"vector": run}, arguments))
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--peers", type=lambda text: text.split(","))
+    own, others = parser.parse_known_args()
+    runs = (
+        {"vector --growth": partial(run_growth, folder=own.keep)}
+        if own.growth
+        else {"vector": partial(run, folder=own.keep, peers=own.peers)}
+    )
+    sys.exit(main(runs, others))

@@ -67,6 +67,7 @@ def _nearest(data: Data, rows: Matrix) -> Matrix:
         vectors = np.concatenate([data.vectors[inside], data.added[part[len(inside) :] - len(data.vectors)]])
         scores = np.concatenate([scores, data.queries @ vectors.T], axis=1)
         best = np.concatenate([best, np.tile(part, (len(best), 1))], axis=1)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :K]
+        near = np.sort(np.argpartition(-scores, K, axis=1)[:, :K], axis=1)
+        order = np.take_along_axis(near, np.argsort(-np.take_along_axis(scores, near, 1), 1, kind="stable"), 1)
         scores, best = (np.take_along_axis(array, order, axis=1) for array in (scores, best))
     return best

@@ -6,7 +6,6 @@ The formulas take what does not depend on the machine: the lists that the index 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ SIZES, QUICK_SIZES = (100_000, 300_000, 1_000_000), (2_500, 5_000, 10_000)
 FURTHER = (10_000_000, 100_000_000, 1_000_000_000)
 DIMENSION = 384
 REFINED = 60  # vectors that a search for ten rows compares by their bytes
-SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,18 @@ class Size:
     scored: float
 
 
-def run_growth(options: Options) -> list[Figure]:
+def run_growth(options: Options, folder: Path | None = None) -> list[Figure]:
     """The figures of all sizes, one after the other."""
-    from benchmarks.vector.data import write
+    from benchmarks.vector.kept import Kept
     from benchmarks.vector.measure import measure_ours
     from benchmarks.vector.sentences import sentences, with_noise
 
     sizes = QUICK_SIZES if options.quick else SIZES
     real, figures, measured = sentences(max(sizes) if options.quick else None), [], []
     for size in sizes:
-        with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-            data = write(Path(folder) / "data", with_noise(real, size))
-            costs = measure_ours(data, seconds=SECONDS)
+        with Kept.at(folder) as kept:
+            data = kept.data(size, lambda size=size: with_noise(real, size))  # type: ignore[misc]
+            costs = measure_ours(kept, data)
         rows = len(data.vectors)
         figures += [
             compare(f"{rows:,} vectors: {name}", costs[key], None)

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.report import Figure, Options, compare
-from benchmarks.vector.data import Data, Matrix, write
+from benchmarks.vector.data import Data
+from benchmarks.vector.kept import Costs, Kept
 from benchmarks.vector.peers import installed, python_of_peers
 from benchmarks.vector.sentences import sentences, with_noise
 
@@ -34,34 +36,39 @@ class Goals:
 
 
 GOALS, MANY_GOALS = Goals(1e6, 100, 500, 60), Goals(5e6, 30, 150, 360)
-Costs = dict[str, Any]
 
 
-def measure_all(options: Options) -> list[Figure]:
+def measure_all(options: Options, folder: Path | None, peers: Sequence[str] | None) -> list[Figure]:
     """Every system on the sentences; in a full run also on a million vectors."""
-    real = sentences(QUICK_ROWS if options.quick else None)
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as text:
-        figures = _measure(Path(text) / "real", real, "sentences", GOALS)
+    real, figures = sentences(QUICK_ROWS if options.quick else None), []
+    with Kept.at(folder) as kept:
+        figures += _measure(kept, kept.data(len(real), lambda: real), peers, "sentences", GOALS)
         if not options.quick:
-            figures += _measure(Path(text) / "many", with_noise(real, MANY_ROWS), "with noise", MANY_GOALS)
+            many = kept.data(MANY_ROWS, lambda: with_noise(real, MANY_ROWS))
+            figures += _measure(kept, many, peers, "with noise", MANY_GOALS)
     return figures
 
 
-def _measure(folder: Path, vectors: Matrix, name: str, goals: Goals) -> list[Figure]:
-    data = write(folder, vectors)
+def _measure(kept: Kept, data: Data, peers: Sequence[str] | None, name: str, goals: Goals) -> list[Figure]:
     python = python_of_peers()
-    costs = {"ours": measure_ours(data)} | {peer: _run(peer, data, str(python)) for peer in installed(python)}
+    costs = {"ours": measure_ours(kept, data)}
+    for peer in installed(python):
+        if peers is None or peer in peers:
+            costs[peer] = kept.costs(peer, data, partial(_run, peer, data, str(python)))
     return list(_figures(f"{len(data.vectors):,} {name}", costs, goals))
 
 
-def measure_ours(data: Data, *, seconds: float | None = None) -> Costs:
+def measure_ours(kept: Kept, data: Data) -> Costs:
     """Our index in a process of its own, with a catalog."""
     from frazil.catalog.embedded import running_catalog
     from frazil.client import connect
 
-    with running_catalog() as server:
-        connect(uri=server.uri).create_namespace("bench")
-        return _run("ours", data, sys.executable, server.uri, *([str(seconds)] if seconds else []))
+    def measure() -> Costs:
+        with running_catalog() as server:
+            connect(uri=server.uri).create_namespace("bench")
+            return _run("ours", data, sys.executable, server.uri)
+
+    return kept.costs("ours", data, measure)
 
 
 def _run(who: str, data: Data, python: str, *arguments: str) -> Costs:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RANKS = (10, 100, 1_000, 10_000)
 # Of the nearest rows; the codes lose a little more. Rows that are not in the sample fit the lists less well.
-INSIDE, INSIDE_OF_SAMPLE = 0.97, 0.98
+INSIDE, INSIDE_OF_SAMPLE = 0.97, 0.975
 ASKED = 256  # vectors of the sample that stand for queries
 AT_ONCE = 16  # of them
 
