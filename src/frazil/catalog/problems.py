@@ -31,6 +31,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.AlreadyExists: (409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),
     errors.LocationRefused: (403, "ForbiddenException"),
+    errors.ForeignFile: (403, "ForbiddenException"),
     errors.PropertyRefused: (403, "ForbiddenException"),
     # 403 as in other catalogs: a 409 would make Java retry a commit that can never succeed.
     errors.LocationOccupied: (403, "ForbiddenException"),

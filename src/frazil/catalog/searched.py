@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.types import NestedField
 
+    from frazil.catalog.owned import OwnPlaces
     from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.config import Limits
     from frazil.scan.planning import FileTask, Planner
@@ -29,15 +30,19 @@ BATCH_ROWS = 8192  # decoded at a time: a vector may have thousands of numbers
 
 
 class ServedFiles(FileIO):
-    """Files read by the server's own access, inside the warehouse and the allowed locations only. Nothing can be
-    written or deleted.
+    """Files read by the server's own access, inside the warehouse and the allowed locations only, and for a caller only
+    those in the places of its table. Nothing can be written or deleted.
     """
 
-    def __init__(self, warehouses: Warehouses, warehouse: Warehouse, files: MetadataFiles) -> None:
+    def __init__(
+        self, warehouses: Warehouses, warehouse: Warehouse, files: MetadataFiles, own: OwnPlaces | None = None
+    ) -> None:
         super().__init__()
-        self._warehouses, self._warehouse, self._files = warehouses, warehouse, files
+        self._warehouses, self._warehouse, self._files, self._own = warehouses, warehouse, files, own
 
     def open(self, location: str) -> IO[bytes]:
+        if self._own is not None:
+            self._own.check(location)
         place = self._warehouses.check(self._warehouse, location)
         return self._files.store(place).open(place)
 

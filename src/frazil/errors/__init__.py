@@ -47,6 +47,7 @@
     │   ├── AlreadyExists
     │   ├── NamespaceNotEmpty
     │   ├── LocationRefused          outside the warehouse and every allowed prefix
+    │   ├── ForeignFile              a snapshot names a file that is not in the table's own places
     │   ├── PropertyRefused          a property that makes clients load code or connect to other hosts
     │   ├── LocationOccupied         overlaps the location of another table, view or namespace; names it
     │   ├── Unprocessable            well-formed, but contradictory
@@ -102,6 +103,7 @@ from frazil.errors.catalog import (
     CommitConflict,
     CommitUnknown,
     Forbidden,
+    ForeignFile,
     HeadersTooLarge,
     HostRefused,
     InvalidChange,
@@ -200,6 +202,7 @@ __all__ = [
     "DownloadError",
     "Facts",
     "Forbidden",
+    "ForeignFile",
     "FrazilError",
     "HeadersTooLarge",
     "HistoryError",

@@ -126,6 +126,18 @@ class LocationRefused(CatalogError):
         self.location, self.warehouse = location, warehouse
 
 
+class ForeignFile(CatalogError):
+    """The table names a file outside of its own places: the server does not read it on behalf of a caller."""
+
+    def __init__(self, table: str, path: str) -> None:
+        super().__init__(
+            f"Table {table} names {path[:500]}, which is not in its location or its data and metadata paths: "
+            "the server does not read it",
+            hint="read the table in the client, or rewrite it",
+        )
+        self.table, self.path = table, path
+
+
 class PropertyRefused(CatalogError):
     """The property configures clients instead of the table or view, and the operator did not allow it."""
 

@@ -40,6 +40,7 @@ from frazil.errors import (
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
+    from frazil.catalog.owned import OwnPlaces
     from frazil.config import Limits
     from frazil.scan.planning import ParsedFilter, Planner, TableState
     from frazil.scan.rest import Page, Span
@@ -66,9 +67,9 @@ def can_plan() -> bool:
 
 def plan_table_scan(ctx: Context, request: Request) -> Response:
     """A scan's first files, and plan tasks for the others."""
-    state = open_table(ctx, request)
+    state, own = open_table(ctx, request)
     wanted = _read_request(request.json(), state, most=ctx.limits.filter_literals)
-    planned = _Planned(ctx, request, state, wanted)
+    planned = _Planned(ctx, request, state, wanted, own)
     planned.check_select()
     page = planned.page()
     tasks = [] if planned.is_enough(page) else planned.tasks(page)
@@ -77,16 +78,16 @@ def plan_table_scan(ctx: Context, request: Request) -> Response:
 
 def fetch_planning_result(ctx: Context, request: Request) -> Response:
     """The answer of a plan, once more."""
-    state = open_table(ctx, request)
+    state, own = open_table(ctx, request)
     token = _unpack(request.variables["plan-id"], state, NoSuchPlan, ctx.gate.plan_secret(request))
-    planned = _Planned(ctx, request, state, token)
+    planned = _Planned(ctx, request, state, token, own)
     page = planned.page()
     return json_response({"status": "completed", **planned.to_json(page, planned.tasks(page))})
 
 
 def cancel_planning(ctx: Context, request: Request) -> Response:
     """Nothing is held for a plan, so there is nothing to let go."""
-    state, text, secret = open_table(ctx, request), request.variables["plan-id"], ctx.gate.plan_secret(request)
+    (state, _), text, secret = open_table(ctx, request), request.variables["plan-id"], ctx.gate.plan_secret(request)
     token = _open(text, secret)
     if not (isinstance(token, dict) and token.get("table") == state.uuid and "id" in token):
         _unpack(text, state, NoSuchPlan, secret)
@@ -95,26 +96,28 @@ def cancel_planning(ctx: Context, request: Request) -> Response:
 
 def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
     """The files of a plan task, and further tasks if it has too many for one answer."""
-    state = open_table(ctx, request)
+    state, own = open_table(ctx, request)
     text, secret = fields.text(request.json(), "plan-task", "Fetch scan tasks"), ctx.gate.plan_secret(request)
     token = _unpack(text, state, NoSuchPlanTask, secret)
-    planned = _Planned(ctx, request, state, token)
+    planned = _Planned(ctx, request, state, token, own)
     page = planned.page()
     return json_response(planned.to_json(page, planned.tasks(page)))
 
 
-def open_table(ctx: Context, request: Request) -> TableState:
-    """The table of a request, as it is now."""
+def open_table(ctx: Context, request: Request) -> tuple[TableState, OwnPlaces | None]:
+    """The table of a request, as it is now, and the places in which its files are read for this caller."""
     if not can_plan():
         raise NotSupported(
             "This server cannot plan scans: pyarrow is not installed",
             hint="pip install 'frazil[sinks]', or plan in the client",
         )
+    from frazil.catalog.owned import own_places
     from frazil.scan.planning import TableState
 
     name = request.name()
     relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
-    return TableState(str(name), load_current(ctx, name, relation).metadata)
+    metadata = load_current(ctx, name, relation).metadata
+    return TableState(str(name), metadata), own_places(ctx, request, name, metadata)
 
 
 # --- what is asked for -----------------------------------------------------------------------------------------------
@@ -290,11 +293,14 @@ def _place(value: Any) -> tuple[int, int]:
 class _Planned:
     """One scan of one request."""
 
-    def __init__(self, ctx: Context, request: Request, state: TableState, wanted: _Wanted) -> None:
-        self._ctx, self._request, self._state, self._wanted = ctx, request, state, wanted
+    def __init__(
+        self, ctx: Context, request: Request, state: TableState, wanted: _Wanted, own: OwnPlaces | None
+    ) -> None:
+        self._ctx, self._request, self._state, self._wanted, self._own = ctx, request, state, wanted, own
         self._planner: Planner = as_bad_request(self._make_planner)
 
     def _make_planner(self) -> Planner:
+        from frazil.catalog.owned import manifests_of
         from frazil.scan.planning import Planner, ScanRequest, check_column
 
         wanted, state, body = self._wanted, self._state, self._wanted.body
@@ -315,7 +321,8 @@ class _Planned:
             case_sensitive=case_sensitive,
             schema_id=wanted.schema_id,
         )
-        return Planner(state, self._ctx.manifests(self._request), request, check=self._request.check_client)
+        manifests = manifests_of(self._ctx, self._request, self._own)
+        return Planner(state, manifests, request, check=self._request.check_client)
 
     def check_select(self) -> None:
         """Passes when the table has every column that the client selects."""

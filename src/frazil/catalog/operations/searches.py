@@ -26,6 +26,7 @@ from frazil.protocol import METRICS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from frazil.catalog.owned import OwnPlaces
     from frazil.scan.planning import TableState
     from frazil.vector import Nearest, NearestReport
 
@@ -51,12 +52,12 @@ def search_table(ctx: Context, request: Request) -> Response:
             hint="search in the client, or set server.limits.searches",
             option="searches",
         )
-    state = open_table(ctx, request)
+    state, own = open_table(ctx, request)
     wanted = Wanted.of(request.json(), state, ctx.limits)
     if not ctx.searches.acquire(blocking=False):
         raise TooBusy(f"The server runs {ctx.limits.searches} searches already", hint="try again")
     try:
-        nearest: Nearest = as_bad_request(lambda: _open(ctx, request, state, wanted))
+        nearest: Nearest = as_bad_request(lambda: _open(ctx, request, state, wanted, own))
         rows: pa.Table = as_bad_request(nearest.to_arrow)
         report = nearest.explain()
     finally:
@@ -145,8 +146,9 @@ def _read_vector(value: Any, name: str) -> list[Any]:
     return value
 
 
-def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> Nearest:
+def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted, own: OwnPlaces | None) -> Nearest:
     """The search, ready to run: by an index of the column for the metric, if there is one."""
+    from frazil.catalog.owned import are_own, manifests_of
     from frazil.catalog.searched import Allowance, ServedFiles, ServedScan
     from frazil.scan.planning import Files, ScanRequest, Source
     from frazil.vector import IndexRecord, open_nearest, with_copies
@@ -161,23 +163,27 @@ def _open(ctx: Context, request: Request, state: TableState, wanted: Wanted) -> 
             table=state.name,
             problem="filter",
         )
-    files = ServedFiles(ctx.warehouses, ctx.warehouse(request), ctx.files)
+    files = ServedFiles(ctx.warehouses, ctx.warehouse(request), ctx.files, own)
     scan = ServedScan(
         state,
-        Source(Files(files), ctx.manifests(request)),
+        Source(Files(files), manifests_of(ctx, request, own, files=True)),
         ScanRequest(row_filter.expr, wanted.snapshot_id, case_sensitive=case_sensitive, schema_id=wanted.schema_id),
         wanted.select,
         allowance=Allowance(ctx.limits, request.check_client, wanted.column),
     )
     stored = [] if wanted.exact else list_of(ctx.database.read(), state.uuid)
     records = [IndexRecord.of(show_index(index), table=state.name) for index in stored]
+    if not wanted.exact:
+        records = with_copies(records, state, files, field_id=_field_id(state, wanted))
+    # What searches have read of indexes is shared, too: files of others are not asked for.
+    records = [record for record in records if are_own(own, record.codebook, *(file.path for file in record.segments))]
     return open_nearest(
         scan,
         wanted.column,
         wanted.vectors,
         k=wanted.k,
         metric=wanted.metric,
-        records=[] if wanted.exact else with_copies(records, state, files, field_id=_field_id(state, wanted)),
+        records=records,
         opened=ctx.indexes(request),
         io=files,
     )
