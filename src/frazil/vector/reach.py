@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RANKS = (10, 100, 1_000, 10_000)
-# Of the nearest rows; the codes lose a little more. Rows that are not in the sample fit the lists less well.
-INSIDE, INSIDE_OF_SAMPLE = 0.97, 0.975
+# Of the nearest rows; the codes lose a little more. Rows that are not in the sample fit the lists less well, even less
+# for products, whose nearest rows are not in the nearest lists.
+INSIDE, INSIDE_OF_SAMPLE, INSIDE_OF_PRODUCTS = 0.97, 0.975, 0.98
 ASKED = 256  # vectors of the sample that stand for queries
 AT_ONCE = 16  # of them
 
@@ -80,7 +81,8 @@ def measure_reach(sample: Matrix, centroids: Matrix, metric: Metric, *, rows: in
     for each_place in _list_places(sample, centroids, metric, depth=depths[-1]):
         for depth, kept in zip(depths, places, strict=True):
             kept.append(each_place[:, :depth])
-    inside = INSIDE if share == 1 else INSIDE_OF_SAMPLE
+    sampled = INSIDE_OF_PRODUCTS if metric == "ip" else INSIDE_OF_SAMPLE
+    inside = INSIDE if share == 1 else sampled
     needed = [int(np.quantile(np.concatenate([part.ravel() for part in kept]), inside)) + 1 for kept in places]
     return Reach(tuple(ranks), tuple(int(number) for number in np.maximum.accumulate(needed)))
 
