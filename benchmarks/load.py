@@ -44,13 +44,15 @@ class Connection:
     received: bytearray = field(default_factory=bytearray)
 
 
-def request(method: str, path: str, body: bytes = b"") -> bytes:
+def request(method: str, path: str, body: bytes = b"", *, token: str = "") -> bytes:
     """The bytes of a request.
 
     >>> request("GET", "/v1/config")
     b'GET /v1/config HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n'
     """
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    if token:
+        head += f"Authorization: Bearer {token}\r\n"
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

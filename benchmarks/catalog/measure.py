@@ -70,7 +70,7 @@ def _measure(
         for bench in benches:
             bench.prepare()
             for scenario in SCENARIOS:
-                _run(bench, scenario, 8, int(scenario.warm_up * plan.part))
+                run_scenario(bench, scenario, 8, int(scenario.warm_up * plan.part))
         for round_number in range(plan.rounds):
             for scenario in SCENARIOS:
                 if scenario.name == "list the tables":
@@ -80,7 +80,7 @@ def _measure(
                     for bench in benches if round_number % 2 == 0 else reversed(benches):
                         key = (scenario.name, clients, bench.server.name)
                         samples.setdefault(key, []).append(
-                            _run(bench, scenario, clients, int(scenario.operations * plan.part))
+                            run_scenario(bench, scenario, clients, int(scenario.operations * plan.part))
                         )
             if folder:
                 _measure_bare(samples, plan, folder / "bare")
@@ -94,7 +94,8 @@ def _measure_bare(samples: Samples, plan: Plan, folder: Path) -> None:
         samples.setdefault((scenario.name, 8, BARE), []).append(Sample(rate, cpu_ms))
 
 
-def _run(bench: Bench, scenario: Scenario, clients: int, operations: int) -> Sample:
+def run_scenario(bench: Bench, scenario: Scenario, clients: int, operations: int) -> Sample:
+    """What one run of a scenario with so many clients gives."""
     each = max(1, operations // clients)
     workers = scenario.build(bench, clients, each)
     before = bench.server.cpu_seconds()
@@ -108,7 +109,7 @@ def _fill(benches: Sequence[Bench], wanted: int) -> None:
     for bench in benches:
         missing = wanted - bench.created
         if missing > 0:
-            _run(bench, SCENARIOS[0], 8, missing + 7)
+            run_scenario(bench, SCENARIOS[0], 8, missing + 7)
 
 
 def _compared(samples: Samples, plan: Plan) -> list[Figure]:

@@ -36,26 +36,30 @@ class Place:
 
     root: str  # "/v1" or "/v1/<prefix>"
     namespace: str = "bench"
+    token: str = field(default="", repr=False)  # of a caller, with authentication on
+
+    def _request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        return request(method, f"{self.root}{path}", body, token=self.token)
 
     def create_namespace(self) -> bytes:
-        return request(
-            "POST", f"{self.root}/namespaces", json.dumps({"namespace": [self.namespace], "properties": {}}).encode()
+        return self._request(
+            "POST", "/namespaces", json.dumps({"namespace": [self.namespace], "properties": {}}).encode()
         )
 
     def create_table(self, name: str) -> bytes:
         body = {"name": name, "schema": _SCHEMA, "properties": {"owner": "bench"}}
-        return request("POST", f"{self.root}/namespaces/{self.namespace}/tables", json.dumps(body).encode())
+        return self._request("POST", f"/namespaces/{self.namespace}/tables", json.dumps(body).encode())
 
     def load(self, name: str) -> bytes:
-        return request("GET", f"{self.root}/namespaces/{self.namespace}/tables/{name}")
+        return self._request("GET", f"/namespaces/{self.namespace}/tables/{name}")
 
     def list_tables(self) -> bytes:
-        return request("GET", f"{self.root}/namespaces/{self.namespace}/tables")
+        return self._request("GET", f"/namespaces/{self.namespace}/tables")
 
     def append(self, table: Growing, *, snapshots: int = 1) -> bytes:
-        return request(
+        return self._request(
             "POST",
-            f"{self.root}/namespaces/{self.namespace}/tables/{table.name}",
+            f"/namespaces/{self.namespace}/tables/{table.name}",
             json.dumps(table.change(snapshots)).encode(),
         )
 
@@ -63,7 +67,7 @@ class Place:
         changes = [
             {"identifier": {"namespace": [self.namespace], "name": table.name}, **table.change()} for table in tables
         ]
-        return request("POST", f"{self.root}/transactions/commit", json.dumps({"table-changes": changes}).encode())
+        return self._request("POST", "/transactions/commit", json.dumps({"table-changes": changes}).encode())
 
 
 @dataclass

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frazil.catalog import claims as place_claims
-from frazil.catalog import places
+from frazil.catalog import place_rights, places
 from frazil.catalog.access.privileges import Target
 from frazil.catalog.commit import Change, decide
 from frazil.catalog.context import Context
@@ -113,7 +112,7 @@ def new_location(
     """The keys and the location of a place for a table or view whose creator names none; the properties are its
     namespace's.
     """
-    with place_claims.unnamed_occupants(ctx, request, warehouse):
+    with place_rights.unnamed_occupants(ctx, request, warehouse):
         return places.choose_location(
             sql,
             ctx.warehouses,
@@ -121,7 +120,7 @@ def new_location(
             name,
             properties,
             new_uuid=ctx.new_uuid,
-            is_empty=lambda keys: place_claims.empty_place(ctx, request, keys),
+            is_empty=lambda keys: place_rights.empty_place(ctx, request, keys),
             folds=ctx.folds(warehouse),
         )
 
@@ -150,8 +149,8 @@ def check_places(
     if request.caller is not None:
         own = place_store.list_own(sql, warehouse=warehouse.name, name=name) if base is not None else list(known)
         created = metadata if base is None and not registers else None
-        place_claims.check_places(ctx, sql, request, warehouse, name, locations, created=created, own=own)
-    with place_claims.unnamed_occupants(ctx, request, warehouse):
+        place_rights.check_places(ctx, sql, request, warehouse, name, locations, created=created, own=own)
+    with place_rights.unnamed_occupants(ctx, request, warehouse):
         places.check_free(sql, ctx.warehouses, warehouse, name, claims, folds=ctx.folds(warehouse))
     return known | claims
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import claims, fields, places
+from frazil.catalog import fields, place_rights, places
 from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
@@ -43,7 +43,7 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     _check_size(ctx, properties)
     warehouse = ctx.warehouse(request)
     _check_location(ctx, request, warehouse, namespace, properties)
-    if "location" not in properties and (location := claims.namespace_place(ctx, request, warehouse, namespace)):
+    if "location" not in properties and (location := place_rights.namespace_place(ctx, request, warehouse, namespace)):
         properties = {**properties, "location": location}
     response = json_response({"namespace": list(namespace), "properties": properties})
 
@@ -147,6 +147,6 @@ def _check_location(
     if "location" in properties:
         location, sql = properties["location"], ctx.database.read()
         ctx.warehouses.check(warehouse, location)
-        claims.check_namespace_place(ctx, sql, request, warehouse, namespace, location)
-        with claims.unnamed_occupants(ctx, request, warehouse):
+        place_rights.check_namespace_place(ctx, sql, request, warehouse, namespace, location)
+        with place_rights.unnamed_occupants(ctx, request, warehouse):
             places.check_outside(sql, ctx.warehouses, warehouse, None, location)

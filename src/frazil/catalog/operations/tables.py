@@ -6,8 +6,7 @@ from concurrent.futures import wait
 
 import orjson
 
-from frazil.catalog import claims as place_claims
-from frazil.catalog import fields, metadata, places, plan, publish
+from frazil.catalog import fields, metadata, place_rights, places, plan, publish
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
@@ -162,7 +161,7 @@ def create_table(ctx: Context, request: Request) -> Response:
         document = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, request, warehouse, name, document, None, chosen=chosen)
         if stage:
-            document["table-uuid"] = place_claims.staged_uuid(ctx, request, warehouse, name, location)
+            document["table-uuid"] = place_rights.staged_uuid(ctx, request, warehouse, name, location)
             folder = plan.metadata_location(document, None, "").rpartition("/")[0]
             ctx.files.make_folders([folder, f"{document['location']}/data"])
             return Response(200, metadata.staged_reply(document), [JSON_TYPE])
@@ -188,7 +187,7 @@ def new_place(
         return wanted.rstrip("/"), {}
     keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name, folds=ctx.folds(warehouse))
     properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
-    if occupants is None or occupied or "location" in properties or not place_claims.empty_place(ctx, request, keys):
+    if occupants is None or occupied or "location" in properties or not place_rights.empty_place(ctx, request, keys):
         keys = plan.new_location(ctx, sql, request, warehouse, name, properties)
     return next(iter(keys.values())), keys
 
@@ -223,6 +222,7 @@ def register_table(ctx: Context, request: Request) -> Response:
     version = _read_foreign(ctx, location)
     fields.uuid_text(version.metadata, "table-uuid", f"Metadata file {location}")
     sql = ctx.database.read()
+    check_outside(ctx, sql, request, warehouse, name, location)
     claims = plan.check_places(ctx, sql, request, warehouse, name, version.metadata, None, registers=True)
     return transact(
         ctx,
@@ -236,9 +236,12 @@ def register_table(ctx: Context, request: Request) -> Response:
 def check_registered(ctx: Context, request: Request, warehouse: Warehouse, name: Name, location: str) -> None:
     """Passes when a metadata file may be read for a registration. Nothing is said about files of others."""
     ctx.warehouses.check(warehouse, location)
-    sql = ctx.database.read()
-    place_claims.check_places(ctx, sql, request, warehouse, name, [location])
-    with place_claims.unnamed_occupants(ctx, request, warehouse):
+    place_rights.check_places(ctx, ctx.database.read(), request, warehouse, name, [location])
+
+
+def check_outside(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, location: str) -> None:
+    """Passes when a metadata file that is registered does not lie in a place of another table or view."""
+    with place_rights.unnamed_occupants(ctx, request, warehouse):
         places.check_outside(sql, ctx.warehouses, warehouse, name, location)
 
 

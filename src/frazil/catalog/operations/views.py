@@ -10,6 +10,7 @@ from frazil.catalog.idempotency import transact
 from frazil.catalog.names import Name, check_name, show
 from frazil.catalog.operations.tables import (
     check_free,
+    check_outside,
     check_registered,
     claim_registered,
     find_relation,
@@ -118,6 +119,7 @@ def register_view(ctx: Context, request: Request) -> Response:
         raise BadRequest(f"Cannot register {location}: {exc.message}") from exc
     fields.uuid_text(version.metadata, "view-uuid", f"Metadata file {location}")
     sql = ctx.database.read()
+    check_outside(ctx, sql, request, warehouse, name, location)
     claims = plan.check_places(ctx, sql, request, warehouse, name, version.metadata, None, registers=True)
     return transact(
         ctx, request, lambda sql: _point_to(ctx, sql, request, warehouse, Plan(name, None, version, "view", claims))
