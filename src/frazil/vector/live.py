@@ -39,6 +39,12 @@ class LiveRows:
         self.count += int(self._live.sum())
         self.everything = bool((self._states == ALL).all())
 
+    def touched(self, starts: Numbers) -> Mask:
+        """Which groups of files that follow each other, by the numbers of their first files, have a live row."""
+        before = np.concatenate([[0], np.cumsum(self._states != NONE)])
+        counts: Mask = before[np.append(starts[1:], len(self._states))] - before[starts]
+        return counts > 0
+
     def mask(self, files: Numbers, positions: Numbers) -> Mask:
         """Which of some rows are live."""
         states = self._states[files]

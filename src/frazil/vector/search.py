@@ -62,7 +62,8 @@ class Index:
         wanted = int(max(SURPLUS * k, LEAST_SURPLUS) * max(1, SURE / self.codebook.dimension))
         orders = np.argpartition(fars, probes - 1, axis=1)
         if len(queries) > 1 and live.count:
-            self._blocks.read_ahead(self._segments, np.unique(orders[:, :probes]), report.fetched)
+            segments = [self._segments[number] for number in self._used(live)]
+            self._blocks.read_ahead(segments, np.unique(orders[:, :probes]), report.fetched)
         best = [
             self._first_look(query, far, order, probes, k, live, report).best(wanted)
             for query, far, order in zip(queries, fars, orders, strict=True)
@@ -73,6 +74,12 @@ class Index:
         """More lists than usual where k is large or few rows are live: the k nearest live rows are farther away."""
         rank = k * self._rows / max(live.count, 1)
         return max(usual, round(usual * self.codebook.probes_for(rank) / self.codebook.probes_for(USUAL_K)))
+
+    def _used(self, live: LiveRows) -> list[int]:
+        """The segments that have a live row: nothing is read of the others."""
+        if live.everything:
+            return list(range(len(self._segments)))
+        return [int(number) for number in np.flatnonzero(live.touched(self._bases))]
 
     def _first_look(
         self, query: Query, far: Matrix, order: Numbers, end: int, k: int, live: LiveRows, report: SearchReport
@@ -91,13 +98,15 @@ class Index:
     def _look(
         self, query: Query, lists: Numbers, far: Matrix, live: LiveRows, seen: _Seen, report: SearchReport
     ) -> None:
-        """The first look at some lists of all segments."""
+        """The first look at some lists of all segments that have a live row."""
         if not live.count:
             return
         report.lists += len(lists)
         lists = np.sort(lists)
-        every = self._blocks.codes(self._segments, lists, report.fetched)
-        for number, (segment, held) in enumerate(zip(self._segments, every, strict=True)):
+        used = self._used(live)
+        every = self._blocks.codes([self._segments[number] for number in used], lists, report.fetched)
+        for number, held in zip(used, every, strict=True):
+            segment = self._segments[number]
             counts = segment.lists.counts[lists]
             ends = np.cumsum(counts)
             rows = np.arange(ends[-1]) + np.repeat(segment.lists.starts[lists] - ends + counts, counts)

@@ -125,6 +125,21 @@ def test_rows_that_are_not_live_are_never_answered_with(built: Built) -> None:
         assert {*hits} <= allowed
 
 
+def test_nothing_is_read_of_a_segment_without_a_live_row(built: Built) -> None:
+    read: list[str] = []
+
+    def count(path: str, start: int, end: int) -> bytes:
+        read.append(path)
+        return read_range(path, start, end)
+
+    index = Index(built.codebook, built.segments(), Blocks(count))
+    for live in (LiveRows(index.files, {"c.parquet"}, {}), LiveRows(index.files, set(), {"c.parquet": np.arange(9)})):
+        for answer in index.nearest_each(queries(4), 5, live, probes=8, report=SearchReport()):
+            assert {*answer.files.tolist()} == {2}
+            assert len(answer.files) == 5
+    assert {*read} == {built.paths[1]}
+
+
 def test_there_are_never_fewer_rows_than_asked_for_while_there_are_live_ones(built: Built) -> None:
     live = LiveRows(built.index().files, set(), {"b.parquet": np.array([5, 9, 700])})
     for query in queries(5):
