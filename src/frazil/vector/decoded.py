@@ -35,13 +35,17 @@ class DecodedFiles:
         self._held: OrderedDict[Hashable, list[Vectors]] = OrderedDict()
         self._asked: OrderedDict[Hashable, None] = OrderedDict()
 
+    def fits(self, size: int) -> bool:
+        """Whether as many bytes of vectors can be kept."""
+        return size <= self._max
+
     def holds(self, key: Hashable) -> bool:
         """Whether the vectors are in memory."""
         return key in self._held
 
     def read(self, key: Hashable, size: int, read: Callable[[], Iterable[Vectors]]) -> Iterator[Vectors]:
-        """The vectors under a key, which says all that they depend on. `size` is about the bytes that they take: those
-        of a file that is larger than half of what is kept are read each time.
+        """The vectors under a key, which says all that they depend on. `size` is about the bytes that they take: files
+        that do not fit are read each time.
         """
         with self._lock:
             held = self._held.get(key)
@@ -49,7 +53,7 @@ class DecodedFiles:
                 self._held.move_to_end(key)
         if held is not None:
             yield from held
-        elif self._asked_before(key) and size <= self._max // 2:
+        elif self._asked_before(key) and self.fits(size):
             yield from self._keep(key, list(read()))
         else:
             yield from read()

@@ -177,12 +177,15 @@ class Search:
             kept.readers[self.field.field_id] = self.scan.reader(self.scan.planner(), [self.field, POSITION])
         reader = kept.readers[self.field.field_id]
 
+        sizes = {task.path: task.rows * (self.queries.shape[1] * 4 + 8) for task in tasks}
+        # Files that do not all fit would push each other out.
+        decoded = self.decoded if self.decoded.fits(sum(sizes.values())) else DecodedFiles(max_bytes=0)
+
         def compare(task: FileTask) -> Iterator[tuple[int, list[Scored]]]:
-            size = task.rows * (self.queries.shape[1] * 4 + 8)
-            for part in self.decoded.read(self._key(task), size, lambda: self._decode(reader, task)):
+            for part in decoded.read(self._key(task), sizes[task.path], lambda: self._decode(reader, task)):
                 yield len(part.vectors), self._score(part, numbers[task.path])
 
-        ready = all(self.decoded.holds(self._key(task)) for task in tasks)
+        ready = all(decoded.holds(self._key(task)) for task in tasks)
         for count, answers in read_ahead(tasks, compare, workers=1 if ready else self._workers, ordered=False):
             report.rows_exact += count
             for number, answer in enumerate(answers):

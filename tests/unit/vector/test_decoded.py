@@ -45,6 +45,6 @@ def test_files_that_were_not_used_for_longest_give_way() -> None:
 
 def test_a_file_that_would_fill_the_memory_is_read_each_time() -> None:
     files = Files(2 * SIZE)
-    assert [files.get("large", size=SIZE + 1) for _ in range(3)] == [ROWS] * 3
+    assert [files.get("large", size=2 * SIZE + 1) for _ in range(3)] == [ROWS] * 3
     assert files.read == ["large"] * 3
     assert not files.decoded.holds("large")
