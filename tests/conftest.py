@@ -9,7 +9,7 @@ import secrets
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +17,9 @@ from hypothesis.internal.conjecture import providers
 
 from tests.together import Together, check_groups, slowest_groups, sort_groups
 from tools.spark_archive import SHORT_LIVED_JVM, archive_options
+
+if TYPE_CHECKING:
+    from tests.kit.stack import Project
 
 # One change is judged by the same examples as the one before: what a run of `make test` says depends on the code alone.
 # The search for new examples is `make soak`. How long an example takes is the machine's matter, so neither profile has
@@ -92,6 +95,21 @@ class Campaign:
     def random(self) -> random.Random:
         """A generator that repeats with the seed."""
         return random.Random(self.seed)
+
+
+@pytest.fixture(scope="session")
+def fault_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """SeaweedFS, Kafka and the catalog, for streams and for tests that strike the servers down."""
+    from tests.faults.spark_drivers import DRIVERS
+    from tests.kit.stack import make_project
+
+    project = make_project(tmp_path_factory.mktemp("faults") / "project")
+    project.frazil("up", "--with", "kafka")
+    yield project
+    DRIVERS.stop()
+    project.frazil("up")  # what lies on the ground cannot be taken down in order
+    project.frazil("down", "--purge", "--yes")
+    assert project.processes() == []
 
 
 @pytest.fixture

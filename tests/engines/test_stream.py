@@ -46,8 +46,8 @@ VERSION = ', column("version", "long")'
 
 
 @pytest.fixture(scope="module")
-def driver(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with running_driver(tmp_path_factory.mktemp("driver"), environment(live_stack)) as result:
+def driver(fault_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with running_driver(tmp_path_factory.mktemp("driver"), environment(fault_stack)) as result:
         yield result
 
 
@@ -143,8 +143,8 @@ class Stream:
 
 
 @pytest.fixture
-def stream(live_stack: Project, driver: Driver, tmp_path: Path) -> Stream:
-    stream = Stream(live_stack, tmp_path, driver, FrazilCatalog("lake", **connection(live_stack)))
+def stream(fault_stack: Project, driver: Driver, tmp_path: Path) -> Stream:
+    stream = Stream(fault_stack, tmp_path, driver, FrazilCatalog("lake", **connection(fault_stack)))
     stream.catalog.create_namespace_if_not_exists("streams")
     stream.make_topic()
     stream.declare()

@@ -117,10 +117,10 @@ def test_messages_from_kafka_are_the_rows_of_the_transformation(stream: Stream) 
 @pytest.mark.requirement("sink.exactly-once")
 @pytest.mark.requirement("sink.parallel")
 def test_a_flow_killed_again_and_again_brings_every_message_in_once(stream: Stream, campaign: Campaign) -> None:
-    count, chance = campaign.size(short=20_000, full=400_000), campaign.random()
+    count, chance = campaign.size(short=8000, full=400_000), campaign.random()
     stream.create_topic(3)
     stream.send(count)
-    for number in range(campaign.size(short=3, full=30)):
+    for number in range(campaign.size(short=2, full=30)):
         # Now and then the recovery store is lost, too: the table alone knows then.
         with stream.running(recovery=f"recovery-{number // 2}", BATCH_SIZE=str(chance.randrange(300, 1500))) as process:
             stream.wait_for_commits(chance.randrange(1, 5), process)

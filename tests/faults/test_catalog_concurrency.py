@@ -22,7 +22,7 @@ WRITERS = 16
 def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(
     database: str, tmp_path: Path, tables: int, campaign: Campaign
 ) -> None:
-    enough = campaign.size(short=100, full=2000)
+    enough = campaign.size(short=60, full=2000)
     with running_catalog(tmp_path, database=database) as server:
         names = [f"t{number}" for number in range(tables)]
         for name in names:
@@ -38,7 +38,7 @@ def test_sixteen_writers_get_as_many_snapshots_as_acknowledgements(
 
 @pytest.mark.requirement("flow.backends")
 def test_three_servers_share_one_database_and_lose_nothing(database: str, tmp_path: Path, campaign: Campaign) -> None:
-    enough = campaign.size(short=100, full=2000)
+    enough = campaign.size(short=60, full=2000)
     with contextlib.ExitStack() as stack:
         # One warehouse for all: the first server's folder.
         options = ["--warehouse", f"default={tmp_path / 'shared'}"]

@@ -168,7 +168,7 @@ def test_killed_at_any_step_a_replay_brings_each_row_in_once(lake: ReplayedTable
 def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_in(
     lake: ReplayedTable, campaign: Campaign
 ) -> None:
-    for step in range(2, MOST_STEPS, campaign.size(short=2, full=1)):
+    for step in range(2, MOST_STEPS, campaign.size(short=4, full=1)):
         lake.fill()
         zombie = start(replace(lake.job, fault="stop", at_step=step))
         wait_until_stopped(zombie)
@@ -182,7 +182,7 @@ def test_a_replay_that_wakes_up_after_another_has_done_its_work_brings_nothing_i
 
 def test_a_campaign_of_faults_repeats_and_loses_no_row(lake: ReplayedTable, campaign: Campaign) -> None:
     chance = campaign.random()
-    for _ in range(campaign.size(short=5, full=150)):
+    for _ in range(campaign.size(short=3, full=150)):
         lake.fill()
         fault = chance.choice(["kill", "stop", "lose reply", "lose request"])
         process = start(replace(lake.job, fault=fault, at_step=chance.randint(1, 16)))

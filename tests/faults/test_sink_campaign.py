@@ -73,7 +73,7 @@ def one_fault(lake: WrittenLake, job: Job, chance: random.Random) -> None:
 @pytest.mark.timeout(0)
 def test_whatever_happens_to_its_writers_every_row_is_in_exactly_once(lake: WrittenLake, campaign: Campaign) -> None:
     chance = campaign.random()
-    faults = campaign.size(short=10, full=300)
+    faults = campaign.size(short=6, full=300)
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
         if number % LOOK_EVERY:

@@ -150,7 +150,7 @@ class Uplink:
 @pytest.fixture
 def uplink(fault_stack: Project, tmp_path: Path, campaign: Campaign) -> Iterator[Uplink]:
     catalog = FrazilCatalog("lake", **connection(fault_stack))
-    count, kills = campaign.size(short=20_000, full=2_000_000), campaign.size(short=2, full=30)
+    count, kills = campaign.size(short=8000, full=2_000_000), campaign.size(short=2, full=30)
     uplink = Uplink(fault_stack, tmp_path, catalog, f"uplink-{uuid.uuid4().hex[:8]}", count, kills)
     uplink.prepare()
     yield uplink

@@ -159,8 +159,11 @@ def test_a_stream_of_upserts_killed_at_random_moments_leaves_the_rows_of_a_dicti
         assert (lake.rows(), lake.problems(), lake.stages()) == (expected(upserts.topic.sent), (), [])
 
 
+WITHOUT_A_RULE = [pytest.param(rule, False, marks=pytest.mark.soak) for rule in ("guard", "fence")]
+
+
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize(("rule", "is_right"), [("", True), ("guard", False), ("fence", False)])
+@pytest.mark.parametrize(("rule", "is_right"), [("", True), *WITHOUT_A_RULE])
 def test_a_zombie_of_a_stream_in_a_build_without_a_rule_is_seen_to_spoil_the_table(
     upserts: SparkUpserts, rule: str, is_right: bool
 ) -> None:
