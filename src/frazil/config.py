@@ -275,11 +275,9 @@ def load_settings(
     except ValidationError as exc:
         raise _explain(exc, sources) from exc
     settings = with_stack_secrets(settings, folder / settings.stack.folder)
-    return (
-        _with_stack_s3(settings)
-        if served and (served.command, served.uri) == ("up", settings.catalog.uri)
-        else settings
-    )
+    if served and (served.command, served.uri) == ("up", settings.catalog.uri):
+        return _with_stack_key(_with_stack_s3(settings), folder)
+    return settings
 
 
 def _profile_tree(profiles: object, chosen: str, label: str) -> Tree:
@@ -361,6 +359,19 @@ def _with_stack_s3(settings: Settings) -> Settings:
     sources = settings.sources | {f"s3.{name}": source for name in names}
     s3 = settings.s3.model_copy(update={name: getattr(store, name) for name in names})
     return settings.model_copy(update={"s3": s3, "sources": sources})
+
+
+def _with_stack_key(settings: Settings, folder: Path) -> Settings:
+    """The settings with the API key of the local stack's catalog, if it asks for one and none is set."""
+    own, stack_folder = settings.catalog, folder / settings.stack.folder
+    if settings.server.authentication == "off" or own.token is not None or "credential" in own.properties:
+        return settings
+    key = local_stack.read_catalog_key(stack_folder)
+    if key is None:
+        return settings
+    sources = settings.sources | {"catalog.token": str(local_stack.catalog_key_file(settings.stack.folder))}
+    catalog = own.model_copy(update={"token": SecretStr(key)})
+    return settings.model_copy(update={"catalog": catalog, "sources": sources})
 
 
 # --- the sources -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,24 @@ def ports_file(folder: Path) -> Path:
     return folder / "ports.json"
 
 
+def catalog_database(folder: Path) -> Path:
+    """The SQLite file of the stack's catalog, if no other database is set."""
+    return folder / "catalog" / "data" / "catalog.db"
+
+
+def catalog_key_file(folder: Path) -> Path:
+    """The API key with which the project's commands use the stack's catalog, if that has authentication on."""
+    return folder / "catalog" / "data" / "admin.key"
+
+
+def read_catalog_key(folder: Path) -> str | None:
+    """The key in that file; None if there is none."""
+    try:
+        return catalog_key_file(folder).read_text().strip() or None
+    except OSError:
+        return None
+
+
 def read_secrets(folder: Path) -> dict[str, str]:
     """The stack's own secrets by their settings' names; empty before the first `up`."""
     stored = _read_json(secrets_file(folder))

@@ -17,11 +17,14 @@ from frazil.cli.catalog import DATABASE
 from frazil.cli.context import Context
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError
+from frazil.local_stack import catalog_database
 from frazil.protocol import PRIVILEGES
+from frazil.served import read_served
 from frazil.units import parse_age
 
 if TYPE_CHECKING:
     from frazil.catalog import Database, NewKey, Target
+    from frazil.config import Settings
 
 Command = TypeVar("Command", bound=Callable[..., object])
 PRIVILEGE = click.argument("privilege", type=click.Choice(PRIVILEGES))
@@ -38,9 +41,9 @@ def _opened(context: Context, url: str | None, *, needs_pepper: bool = False) ->
     """The catalog's database, with the current schema."""
     from frazil.catalog import check_schema, current_version, migrate, open_database, pepper_path
 
-    settings = context.settings_with(server__database=url).server
-    text = settings.database.get_secret_value()
-    path = pepper_path(text, settings.pepper_file) if needs_pepper else Path()
+    settings = context.settings_with(server__database=url)
+    text = _database_of(settings)
+    path = pepper_path(text, settings.server.pepper_file) if needs_pepper else Path()
     database = open_database(text)
     try:
         if database.dialect == "sqlite" and current_version(database) == 0:
@@ -49,6 +52,16 @@ def _opened(context: Context, url: str | None, *, needs_pepper: bool = False) ->
         yield _Opened(database, path)
     finally:
         database.close()
+
+
+def _database_of(settings: Settings) -> str:
+    """The database that is set; else that of the catalog that was started here, by `frazil up` or `frazil serve`."""
+    own, folder = settings.server.database.get_secret_value(), settings.stack.folder.absolute()
+    if settings.source_of("server.database") != "default":
+        return own
+    served, stack = read_served(folder), catalog_database(folder)
+    of_stack = served.command == "up" if served is not None else not Path(own.removeprefix("sqlite:///")).exists()
+    return f"sqlite:///{stack}" if of_stack and stack.exists() else own
 
 
 def _now_ms() -> int:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.engine_config.connection import S3, Connection, find_connection
+    from frazil.engine_config.connection import S3, TOKEN_VARIABLE, Connection, find_connection
     from frazil.engine_config.engines import duckdb, trino
     from frazil.engine_config.known import ENGINES
 
 __all__ = [
     "ENGINES",
     "S3",
+    "TOKEN_VARIABLE",
     "Connection",
     "duckdb",
     "find_connection",

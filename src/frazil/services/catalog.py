@@ -10,12 +10,14 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import frazil
 from frazil.config import StorageProfile
+from frazil.local_stack import catalog_database, catalog_key_file, read_catalog_key, write_private
 from frazil.processes import Launch
 from frazil.services import ports
 from frazil.services.object_store import ROLE_ARN, SESSION_SECONDS
 from frazil.services.postgres import USER
 from frazil.services.service import Report, Service, silent
 
+STACK_PRINCIPAL = "local-stack"  # whose key the project's commands use
 # What the caller uses for another S3 must not be mixed with the stack's endpoint and keys.
 _OTHER_AWS = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION")
 
@@ -72,6 +74,26 @@ class Catalog(Service):
                 ).returncode
             if code != 0:
                 raise self._died()
+        if self.settings.server.authentication != "off" and self._makes_key():
+            self._make_key()
+
+    def _makes_key(self) -> bool:
+        """Whether the project's commands need a key that the stack has not made yet. A database elsewhere has keys of
+        its own.
+        """
+        own = self.settings.source_of("server.database") == "default" or self._owns_database()
+        return own and read_catalog_key(self.folder.parent) is None
+
+    def _make_key(self) -> None:
+        environ = {**os.environ, "FRAZIL_SERVER__DATABASE": self.database}
+        command = [sys.executable, "-m", "frazil", "token", "create", STACK_PRINCIPAL, "--role", "admin"]
+        with self.log.open("ab") as log:
+            done = subprocess.run(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, check=False
+            )
+        if done.returncode != 0:
+            raise self._died()
+        write_private(catalog_key_file(self.folder.parent), done.stdout.decode())
 
     def purge_paths(self) -> list[Path]:
         """Only what the stack created: the database of `frazil serve` without a stack is in the same folder."""
@@ -92,7 +114,7 @@ class Catalog(Service):
         if self.settings.source_of("server.database") != "default":
             url = self.settings.server.database.get_secret_value()
             return self._with_own_password(url) if self._is_in_stack(url) else url
-        return f"sqlite:///{self.data / 'catalog.db'}"
+        return f"sqlite:///{catalog_database(self.folder.parent)}"
 
     def _with_own_password(self, url: str) -> str:
         """The URL of the stack's PostgreSQL with the password that the stack has set, whatever password it was written

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from frazil.artifacts import VECTOR_MODULE, Java, JavaNeed, OnProgress, Progress, describe, find_java, unpack_server
-from frazil.engine_config import S3, Connection, trino
+from frazil.engine_config import S3, TOKEN_VARIABLE, Connection, trino
+from frazil.local_stack import read_catalog_key
 from frazil.processes import Launch
 from frazil.services import ports
 from frazil.services.service import Report, Service, silent
@@ -64,7 +65,16 @@ class Trino(Service):
         }
         stack = self.settings.stack
         keys = {ACCESS_KEY: stack.access_key_id, SECRET_KEY: stack.secret_access_key.get_secret_value()}
+        if token := self._token():
+            keys |= {TOKEN_VARIABLE: token}
         return Launch(argv, secrets=keys, files=files, cwd=self.folder)
+
+    def _token(self) -> str | None:
+        """What the catalog asks for: the user's token, or the key that the stack made for itself."""
+        if self.settings.server.authentication == "off":
+            return None
+        own = self.settings.catalog.token
+        return own.get_secret_value() if own is not None else read_catalog_key(self.folder.parent)
 
     def ready(self) -> bool:
         """The node says that it has started, and a query on a table gives its row."""
@@ -87,7 +97,11 @@ class Trino(Service):
         stack = self.settings.stack
         store = S3(f"http://{ports.HOST}:{stack.ports.object_store}", self.settings.s3.region)
         to = Connection(
-            "iceberg", f"http://{ports.HOST}:{stack.ports.catalog}", self.settings.catalog.warehouse, s3=store
+            "iceberg",
+            f"http://{ports.HOST}:{stack.ports.catalog}",
+            self.settings.catalog.warehouse,
+            token=self._token(),
+            s3=store,
         )
         # A store on this machine that does not answer is down: Trino's own 20 retries would let a query wait for a
         # minute.
