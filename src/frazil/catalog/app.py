@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from frazil.catalog.access.gate import AccessChanged
 from frazil.catalog.bodies import COUNT_FROM_BYTES, Share
 from frazil.catalog.connections import Connections
 from frazil.catalog.context import Context
@@ -160,10 +161,11 @@ class CatalogApp:
             request.variables, gate = variables, self.ctx.gate
             if gate.on and route.needs.authenticated:
                 request.operation = route.operation
-                gate.authenticate(request)
-                gate.authorise(route.needs, request)
+                if not (route.confirms and gate.assume(route.needs, request)):
+                    gate.authenticate(request)
+                    gate.authorise(route.needs, request)
             response = route.run(self.ctx, request)
-        except (UnknownRoute, MethodNotAllowed, WouldBlock):
+        except (UnknownRoute, MethodNotAllowed, WouldBlock, AccessChanged):
             return None
         except CatalogError as exc:
             if route is None:
@@ -236,7 +238,7 @@ class CatalogApp:
             self._check(scope, headers)
             route, request.variables = self._router.find(request.method, scope["raw_path"])
             request.operation = route.operation
-            if self.ctx.gate.on and route.needs.authenticated:
+            if self.ctx.gate.on and route.needs.authenticated and not self._assume(route, request):
                 await self._authenticate(request)
             if request.method == "POST":
                 request.body = await read_body(
@@ -269,6 +271,10 @@ class CatalogApp:
                 if len({value for key, value in scope["headers"] if key == name}) > 1:
                     raise BadRequest(f"The request has two {name.decode()} headers that differ")
         self.ctx.hosts.check(headers, version=scope["http_version"])
+
+    def _assume(self, route: Route, request: Request) -> bool:
+        # On a local database only requests come here that could not be answered by what is remembered.
+        return route.confirms and not self._quick_inline and self.ctx.gate.assume(route.needs, request)
 
     async def _authenticate(self, request: Request) -> None:
         """Before the body is read: what an unknown caller sends takes no memory."""
@@ -351,7 +357,12 @@ class CatalogApp:
                 raise
             request.refused = False
             return done
-        response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+        try:
+            response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+        except AccessChanged:
+            self.ctx.gate.authenticate(request)
+            self.ctx.gate.authorise(route.needs, request)
+            response = route.run(self.ctx, request)
         if route.vends:  # after the record of the idempotency key, which must not keep credentials
             response = finish_created(self.ctx, request, response)
         return _packed(request, response)

@@ -71,6 +71,7 @@ class Request:
     operation: str = ""  # for the audit log, as the two below
     address: str = ""  # of the client, or of the proxy in front
     request_id: bytes = b""
+    assumed: bool = False  # the version below is the last one that was seen: the operation must compare it
     access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None

@@ -77,7 +77,15 @@ ROUTES: tuple[Route, ...] = (
         commits=True,
         vends=True,
     ),
-    Route("GET", f"{_NS}/tables/{{table}}", "loadTable", tables.load_table, on_relation(P.READ), quick=True),
+    Route(
+        "GET",
+        f"{_NS}/tables/{{table}}",
+        "loadTable",
+        tables.load_table,
+        on_relation(P.READ),
+        quick=True,
+        confirms=True,
+    ),
     Route(
         "POST",
         f"{_NS}/tables/{{table}}",

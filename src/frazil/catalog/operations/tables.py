@@ -89,7 +89,12 @@ def _listing(namespace: Namespace, names: list[str], token: str | None) -> bytes
 def load_table(ctx: Context, request: Request) -> Response:
     """The table's current metadata; 304 when the client has it already."""
     name, which = request.name(), _snapshots_wanted(request)
-    relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, name)
+    sql, warehouse = ctx.database.read(), ctx.warehouse(request).name
+    if request.assumed:
+        relation, access_version = relations.find_with_version(sql, warehouse, name)
+        ctx.gate.confirm(request, access_version)
+    else:
+        relation = relations.find(sql, warehouse, name)
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
     version = plan.load_current(ctx, name, relation, inline=request.inline)

@@ -44,6 +44,18 @@ def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     return Relation(*rows[0]) if rows else None
 
 
+def find_with_version(sql: Sql, warehouse: str, name: Name) -> tuple[Relation | None, int | None]:
+    """The same, and the version of keys, roles and grants at that moment; nothing of both without a row."""
+    rows = sql.rows(
+        "SELECT kind, uuid, metadata_location, previous_location, (SELECT version FROM access_state) FROM relations "
+        "WHERE warehouse = ? AND namespace = ? AND name = ?",
+        warehouse,
+        name.key,
+        name.name,
+    )
+    return (Relation(*rows[0][:4]), int(rows[0][4])) if rows else (None, None)
+
+
 def find_free(
     sql: Sql, warehouse: str, name: Name, *, occupants: Statement | None = None
 ) -> tuple[str, str | None, bool] | None:
