@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from frazil.vector.moved import MovedRows
 
 MANY_SAMPLED = 4096
+CODING = 2  # of the way in which vectors are encoded: it changes with the meaning of codes
+COMMON = 0.25  # part of the centroids' squares from which on products are of what vectors do not have in common
 BLOB = "frazil-vector-codebook-v1"
 PROBED, LEAST_PROBED = 0.06, 16  # part of the lists that is looked at where nothing was measured, and at least
 
@@ -81,8 +83,11 @@ class Codebook:
 
     @cached_property
     def center(self) -> Matrix:
-        """The middle of the centroids."""
+        """The middle of the centroids; for products zero, unless it is a large part of them: see `weights`."""
         middle: Matrix = self.centroids.mean(axis=0, dtype=np.float64).astype(np.float32)
+        common = float(np.square(middle, dtype=np.float64).sum())
+        if self.metric == "ip" and common <= COMMON * float(row_squares(self.centroids).mean(dtype=np.float64)):
+            return np.zeros_like(middle)
         return middle
 
     @cached_property
@@ -99,7 +104,7 @@ class Codebook:
     def fingerprint(self) -> str:
         """What tells codebooks apart whose numbers differ, or what they are for."""
         reach = self.reach.to_json() if self.reach else ""
-        facts = f"{self.dimension} {self.metric} {reach}".encode()
+        facts = f"{CODING} {self.dimension} {self.metric} {reach}".encode()
         return hashlib.sha256(facts + self._payload()).hexdigest()[:16]
 
     def encode(self, vectors: Matrix, moved: MovedRows | None = None) -> tuple[Numbers, Codes, Refined]:
@@ -137,6 +142,15 @@ class Codebook:
     def _turned64(self) -> Matrix:
         """The rotation as rows."""
         return np.ascontiguousarray(self._rotation64[: self.dimension].T)
+
+    def weights(self, far: Matrix, lists: Numbers) -> Matrix | None:
+        """How much of the centroid of some lists an estimate for a query leaves out: as much as lies in the direction
+        of the query, for the error grows with what is left. None where it is all, as it is for distances.
+        """
+        if self.metric != "ip" or self.center.any():
+            return None
+        weights: Matrix = -far[lists] / np.maximum(self.squares[lists], np.finfo(np.float32).tiny)
+        return weights
 
     def from_centroids(self, queries: Sequence[Query]) -> Matrix:
         """How far each list is from each query."""

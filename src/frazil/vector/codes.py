@@ -6,6 +6,9 @@ f = |r|² / |r|₁, f (s · y) estimates the product of r with any vector y with
     |q - x|²  =  |q - c|² + |r|² - 2 r·(q - c)   is about   |q - c|² + a - 2 f (s · q),   a = |r|² + 2 f (s · c)
     -(q · x)  =  -(q · c) - q·r                  is about   -(q · c) + a -   f (s · q),   a = f (s · c) - r · c
 
+A product may also leave out t c instead of c, for any t: then it is about -(q · c) + t a - f (s · q), with an error
+that grows with |q - t c|. It is smallest for t = q·c / |c|², which matters where vectors have lengths of all sizes.
+
 One product of signs with the query is all that a vector costs. The query's numbers are rounded to four bits for it, so
 that the product is a sum of counts of bits that two words share. The bytes keep the vector itself: x is about
 low + step * byte.
@@ -131,8 +134,10 @@ class Query:
         planes = np.arange(QUERY_BITS - 1, -1, -1, dtype=np.uint8)[:, None]
         return low, step, _words(np.packbits((numbers >> planes) & 1, axis=1)).T
 
-    def estimate(self, words: Words, from_centroid: Matrix) -> Matrix:
-        """About how far vectors are, each with the number that its list has from `from_centroids`."""
+    def estimate(self, words: Words, from_centroid: Matrix, weight: Matrix | None = None) -> Matrix:
+        """About how far vectors are, each with the number that its list has from `from_centroids`, and the weight t of
+        its list.
+        """
         low, step, planes = self._bits
         factor = -1 if self.metric == "ip" else -2
         # f (s · q) = f (2 Σ q over the positive signs - Σ q), and that sum is low * ones + step * shared
@@ -142,7 +147,7 @@ class Query:
         estimates *= words.scale
         estimates += np.float32(2 * low) * words.ones
         estimates *= np.float32(factor)
-        estimates += words.rest
+        estimates += words.rest if weight is None else words.rest * weight
         estimates += from_centroid
         return estimates
 

@@ -103,7 +103,7 @@ class Index:
             return
         report.lists += len(lists)
         lists = np.sort(lists)
-        used = self._used(live)
+        used, weights = self._used(live), self.codebook.weights(far, lists)
         every = self._blocks.codes([self._segments[number] for number in used], lists, report.fetched)
         for number, held in zip(used, every, strict=True):
             segment = self._segments[number]
@@ -111,11 +111,13 @@ class Index:
             ends = np.cumsum(counts)
             rows = np.arange(ends[-1]) + np.repeat(segment.lists.starts[lists] - ends + counts, counts)
             from_centroid = np.repeat(far[lists], counts)
+            weight = None if weights is None else np.repeat(weights, counts)
             report.rows_scored += len(rows)
             if not live.everything:
                 mask = live.mask(held.files[rows] + self._bases[number], held.positions[rows])
                 rows, from_centroid = rows[mask], from_centroid[mask]
-            seen.add(number, held, rows, query.estimate(held.words.take(rows), from_centroid))
+                weight = None if weight is None else weight[mask]
+            seen.add(number, held, rows, query.estimate(held.words.take(rows), from_centroid, weight))
 
     def _second_look(
         self, queries: Sequence[Query], best: Sequence[Sequence[_Part]], k: int, report: SearchReport

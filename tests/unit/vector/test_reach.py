@@ -11,6 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from frazil.errors import IndexDamaged
 from frazil.puffin import Blob, PuffinWriter
 from frazil.vector.blocks import Blocks
+from frazil.vector.build import count_lists
 from frazil.vector.codebook import BLOB, Codebook
 from frazil.vector.live import LiveRows
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, prepare
@@ -127,3 +128,22 @@ def test_a_table_of_few_rows_has_a_reach(rows: int) -> None:
 def test_a_far_rank_never_asks_for_more_lists_than_there_are(index: Index) -> None:
     assert index.codebook.probes_for(1e12) == index.codebook.lists
     assert Reach((10, 100), (5, 5)).lists_for(1e12) == 5
+
+
+@pytest.mark.parametrize("offset", [0, 30])
+def test_products_with_vectors_of_all_lengths_find_the_nearest(offset: float, tmp_path: Path) -> None:
+    random, count = np.random.default_rng(2), 3000
+    lengths = 10 ** random.uniform(-1, 1, (count, 1)) if not offset else 1
+    rows = (random.standard_normal((count, 32)) * lengths + offset).astype(np.float32)
+    codebook = Codebook.train(rows, count_lists(count), "ip", seed=1)
+    collector = Collector(codebook)
+    collector.add(collector.add_file("a.parquet", count), np.arange(count), rows)
+    path, io, own = str(tmp_path / "segment"), PyArrowFileIO(), codebook.fingerprint
+    write_segment(io.new_output(path), collector.files, collector.lists(), Shape(32), field_id=3, codebook=own)
+    index = Index(codebook, [Segment(io.new_input(path), dimension=32)], Blocks(read_range))
+    live, inside = LiveRows(index.files, {"a.parquet"}, {}), 0
+    asked = [*rows[::100], *(random.standard_normal((30, 32)) + offset).astype(np.float32)]
+    for query in asked:
+        hits = index.nearest(query, 10, live, probes=codebook.probes_for(10), report=SearchReport())
+        inside += len({*hits.positions.tolist()} & {*np.argsort(-(rows.astype(np.float64) @ query))[:10].tolist()})
+    assert inside >= 0.95 * 10 * len(asked)
