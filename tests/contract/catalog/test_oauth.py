@@ -15,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 
 from frazil.catalog import revoke_token, running_catalog
 from frazil.catalog.access.tokens import PERIOD_SECONDS, RENEWED_SECONDS, OwnTokens, Tokens
+from frazil.catalog.store.audit import newest_records
 from tests.kit.access import Guarded, guarded_catalog, now_ms, table
 from tests.kit.issuer import sign_by_hand
 
@@ -215,3 +216,16 @@ def test_without_authentication_there_are_no_tokens(tmp_path: Path) -> None:
         assert requests.get(f"{server.uri}/.well-known/jwks.json", timeout=60).json() == {"keys": []}
         config = requests.get(f"{server.uri}/v1/config", timeout=60).json()
         assert "oauth2-server-uri" not in config["defaults"]
+
+
+def test_a_wrong_secret_is_in_the_audit_log_and_the_secret_is_not(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'catalog.db'}"
+    with guarded_catalog(tmp_path, database) as guarded:
+        secret = "s" * 43
+        assert (
+            ask(guarded, grant_type="client_credentials", client_id="0" * 16, client_secret=secret).status_code == 401
+        )
+        guarded.server.app.ctx.gate.close()  # waits until the refusal is written
+        [record] = newest_records(guarded.database.read(), limit=10, decision="refused")
+        assert (record.operation, record.address) == ("issueToken", "127.0.0.1")
+        assert secret not in str(record)

@@ -37,6 +37,9 @@ def get_token(ctx: Context, request: Request) -> Response:
     try:
         response = json_response(_issue(ctx, request))
     except _Refused as exc:
+        if exc.error in ("invalid_client", "invalid_grant"):
+            request.refused = True
+            ctx.gate.note_refusal(request, NotAuthenticated(exc.description))
         response = json_response({"error": exc.error, "error_description": exc.description}, exc.status)
         if exc.status == 401:
             response.headers.append((b"www-authenticate", b'Basic realm="frazil"'))
