@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -46,6 +47,24 @@ def test_a_trino_file_names_warehouse_and_token() -> None:
     assert "iceberg.rest-catalog.warehouse=wh" in lines
     assert "iceberg.rest-catalog.security=OAUTH2" in lines
     assert "iceberg.rest-catalog.oauth2.token=${ENV:FRAZIL_CATALOG__TOKEN}" in lines
+
+
+def test_a_credential_is_named_where_an_engine_takes_one() -> None:
+    own = {"credential": "an-id:a-secret", "oauth2-server-uri": "https://catalog:1/t"}
+    to = replace(FULL, token=None, properties=own)
+    variable = "FRAZIL_CATALOG__PROPERTIES__CREDENTIAL"
+    expected = {
+        "trino": f"iceberg.rest-catalog.oauth2.credential=${{ENV:{variable}}}",
+        "spark": f"env:{variable}",
+        "pyiceberg": "export PYICEBERG_CATALOG__LAKE__CREDENTIAL=",
+        "duckdb": f"CLIENT_ID split_part(getenv('{variable}'), ':', 1)",
+    }
+    for engine, text in expected.items():
+        hidden, shown = ENGINES[engine](to), ENGINES[engine](to, show_secrets=True)
+        assert text in hidden
+        assert "https://catalog:1/t" in hidden
+        assert "a-secret" not in hidden
+        assert "a-secret" in shown
 
 
 def test_trino_needs_an_object_store() -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # names, not values
 KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FRAZIL_CATALOG__TOKEN"
+CREDENTIAL_VARIABLE = "FRAZIL_CATALOG__PROPERTIES__CREDENTIAL"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ class Connection:
     token: str | None = None
     s3: S3 | None = None
     properties: Mapping[str, str] | None = None  # the user's own; may hold credentials under any name
+
+    @property
+    def credential(self) -> str | None:
+        """The client id and secret that tokens are asked for with, if no token is set."""
+        return None if self.token else (self.properties or {}).get("credential")
+
+    @property
+    def oauth_uri(self) -> str:
+        """Where they are asked for."""
+        return (self.properties or {}).get("oauth2-server-uri") or f"{self.uri.rstrip('/')}/v1/oauth/tokens"
 
 
 def find_connection(settings: Settings, open_catalog: Callable[[], FrazilCatalog]) -> Connection:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.engine_config.connection import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, Connection
+from frazil.engine_config.connection import (
+    CREDENTIAL_VARIABLE,
+    KEY_VARIABLE,
+    SECRET_VARIABLE,
+    TOKEN_VARIABLE,
+    Connection,
+)
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,6 +65,12 @@ def trino(
             "iceberg.rest-catalog.security": "OAUTH2",
             "iceberg.rest-catalog.oauth2.token": secret(to.token, TOKEN_VARIABLE),
         }
+    elif to.credential:
+        lines |= {
+            "iceberg.rest-catalog.security": "OAUTH2",
+            "iceberg.rest-catalog.oauth2.credential": secret(to.credential, CREDENTIAL_VARIABLE),
+            "iceberg.rest-catalog.oauth2.server-uri": to.oauth_uri,
+        }
     lines |= {
         "iceberg.file-format": "PARQUET",
         # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here
@@ -101,6 +113,8 @@ def spark(to: Connection, *, show_secrets: bool = False) -> str:
     own: dict[str, str] = {"type": "rest", "uri": to.uri}
     own |= {"warehouse": to.warehouse} if to.warehouse else {}
     own |= {"token": secret(to.token, TOKEN_VARIABLE)} if to.token else {}
+    if to.credential:
+        own |= {"credential": secret(to.credential, CREDENTIAL_VARIABLE), "oauth2-server-uri": to.oauth_uri}
     own |= dict(to.properties or {}) if show_secrets else {}
     if to.s3:
         own |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
@@ -142,8 +156,11 @@ def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
     head = _note(to, show_secrets)
     if to.s3 and not show_secrets:
         head += f"# the keys: export {KEY_VARIABLE}=... {SECRET_VARIABLE}=...\n"
+    prefix = f"PYICEBERG_CATALOG__{to.name.upper().replace('-', '_')}"
     if to.token and not show_secrets:
-        head += f"# the token: export PYICEBERG_CATALOG__{to.name.upper().replace('-', '_')}__TOKEN=...\n"
+        head += f"# the token: export {prefix}__TOKEN=...\n"
+    if to.credential and not show_secrets:
+        head += f"# the credential: export {prefix}__CREDENTIAL=ID:SECRET\n"
     # JSON is YAML
     lines = [f"    {key}: {json.dumps(value)}\n" for key, value in _pyiceberg_properties(to, show_secrets).items()]
     return f"{head}catalog:\n  {to.name}:\n{''.join(lines)}"
@@ -154,6 +171,7 @@ def _pyiceberg_properties(to: Connection, show_secrets: bool) -> dict[str, str]:
     if to.s3:
         properties |= {"s3.endpoint": to.s3.endpoint, "s3.region": to.s3.region}
         properties |= {} if to.s3.path_style else {"s3.force-virtual-addressing": "true"}
+    properties |= {"oauth2-server-uri": to.oauth_uri} if to.credential else {}
     if show_secrets:
         properties |= {"token": to.token, **(to.properties or {})}
         properties |= {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret} if to.s3 else {}
@@ -177,7 +195,7 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
         return literal(value) if show_secrets and value else f"getenv('{variable}')"
 
     lines = ["INSTALL httpfs; INSTALL avro; INSTALL iceberg;", "LOAD httpfs; LOAD avro; LOAD iceberg;"]
-    if (to.s3 or to.token) and not show_secrets:
+    if (to.s3 or to.token or to.credential) and not show_secrets:
         lines.insert(0, "-- getenv() is a function of DuckDB's shell; other programs put the values in its place")
     if to.s3:
         place = s3_address(to.s3.endpoint, path_style=to.s3.path_style) if to.s3.endpoint else []
@@ -188,6 +206,16 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
     access = "AUTHORIZATION_TYPE 'none'"
     if to.token:
         lines.append(f"CREATE SECRET lake_catalog (TYPE iceberg, TOKEN {secret(to.token, TOKEN_VARIABLE)});")
+        access = "SECRET lake_catalog"
+    elif to.credential:
+        client, _, password = to.credential.rpartition(":")
+        pair = (
+            [literal(client), literal(password)]
+            if show_secrets
+            else [f"split_part(getenv('{CREDENTIAL_VARIABLE}'), ':', {part})" for part in (1, 2)]
+        )
+        where = f"CLIENT_ID {pair[0]}, CLIENT_SECRET {pair[1]}, OAUTH2_SERVER_URI {literal(to.oauth_uri)}"
+        lines.append(f"CREATE SECRET lake_catalog (TYPE iceberg, {where});")
         access = "SECRET lake_catalog"
     options = f"TYPE iceberg, ENDPOINT {literal(to.uri)}, {access}, ACCESS_DELEGATION_MODE 'none'"
     name = '"' + to.name.replace('"', '""') + '"'
