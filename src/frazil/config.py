@@ -119,6 +119,10 @@ class Limits(_Section):
     commit_updates: int = Field(default=20_000, gt=0)  # updates, and requirements, of one table in a commit
     namespace_bytes: int = Field(default=256 * KIB, gt=0)  # of the properties of a namespace
     report_bytes: int = Field(default=64 * KIB, gt=0)  # of a metrics report
+    # per principal and worker, with authentication on; 0: no limit
+    principal_requests: float = Field(default=0, ge=0)  # per second
+    principal_body_bytes: float = Field(default=0, ge=0)  # of bodies, per second
+    principal_plan_files: float = Field(default=0, ge=0)  # that plans name, per second
 
 
 class StorageProfile(_Section):

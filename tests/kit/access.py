@@ -21,7 +21,7 @@ from frazil.catalog import (
 )
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.database import Database
-from frazil.config import OidcIssuer
+from frazil.config import Limits, OidcIssuer
 from tests.kit.catalog_databases import Client
 
 SERVER = Target("server")
@@ -89,14 +89,18 @@ class Guarded:
 
 
 @contextmanager
-def guarded_catalog(folder: Path, database: str, *, oidc: Mapping[str, OidcIssuer] | None = None) -> Iterator[Guarded]:
+def guarded_catalog(
+    folder: Path, database: str, *, oidc: Mapping[str, OidcIssuer] | None = None, limits: Limits | None = None
+) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
     opened = open_database(database)
     migrate(opened)
     pepper = open_pepper(opened, folder / "pepper")
     token = create_token(opened, pepper, "root", now_ms=now_ms(), roles=["admin"]).token
     warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
-    with running_catalog(folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc) as server:
+    with running_catalog(
+        folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc, limits=limits
+    ) as server:
         guarded = Guarded(server, opened, pepper, Client(server.uri, session=bearer_session(token)))
         try:
             yield guarded

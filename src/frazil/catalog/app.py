@@ -43,6 +43,7 @@ from frazil.catalog.logs import SLOW_SECONDS, log, log_request
 from frazil.catalog.operations.credentials import finish_created
 from frazil.catalog.operations.scans import can_plan
 from frazil.catalog.operations.searches import can_search
+from frazil.catalog.origins import client_address
 from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES
 from frazil.catalog.routing import Route, Router
@@ -152,6 +153,8 @@ class CatalogApp:
         if len(header_map) != len(headers):
             return None  # a header twice: looked at where there is time
         route: Route | None = None
+        if self.ctx.behind_proxy:
+            address = client_address(address, header_map)
         request = Request(method.decode(), "", {}, query, header_map, inline=True, address=address)
         try:
             self.ctx.hosts.check(header_map)
@@ -161,11 +164,16 @@ class CatalogApp:
             request.variables, gate = variables, self.ctx.gate
             if gate.on and route.needs.authenticated:
                 request.operation = route.operation
-                if not (route.confirms and gate.assume(route.needs, request)):
+                assumed = route.confirms and gate.assume(route.needs, request)
+                if not assumed:
                     gate.authenticate(request)
+                self._spend(request)
+                if not assumed:
                     gate.authorise(route.needs, request)
             response = route.run(self.ctx, request)
         except (UnknownRoute, MethodNotAllowed, WouldBlock, AccessChanged):
+            if self.ctx.request_quota is not None and request.caller is not None:
+                self.ctx.request_quota.give_back(request.caller.principal, 1)  # the same request comes again
             return None
         except CatalogError as exc:
             if route is None:
@@ -191,6 +199,8 @@ class CatalogApp:
             request_id = self._request_id(headers)
             request = Request(scope["method"], scope["path"], {}, scope["query_string"], headers)
             request.request_id, request.address = request_id, (scope["client"] or ("",))[0]
+            if self.ctx.behind_proxy:
+                request.address = client_address(request.address, headers)
             route, response = await self._answer(scope, request, receive, share)
             request.forget_body()
             await send(
@@ -240,6 +250,7 @@ class CatalogApp:
             request.operation = route.operation
             if self.ctx.gate.on and route.needs.authenticated and not self._assume(route, request):
                 await self._authenticate(request)
+            self._spend(request)
             if request.method == "POST":
                 request.body = await read_body(
                     headers,
@@ -249,6 +260,8 @@ class CatalogApp:
                     threads=self._unpackers,
                     content_type=FORM if route.form else JSON,
                 )
+                if self.ctx.body_quota is not None and request.caller is not None:
+                    self.ctx.body_quota.take(request.caller.principal, len(request.body))
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
             self.ctx.gate.note_refusal(request, exc)
@@ -271,6 +284,13 @@ class CatalogApp:
                 if len({value for key, value in scope["headers"] if key == name}) > 1:
                     raise BadRequest(f"The request has two {name.decode()} headers that differ")
         self.ctx.hosts.check(headers, version=scope["http_version"])
+
+    def _spend(self, request: Request) -> None:
+        """Counts the request of a principal, before its body is read."""
+        if self.ctx.request_quota is not None and request.caller is not None:
+            self.ctx.request_quota.take(request.caller.principal, 1)
+        if self.ctx.body_quota is not None and request.caller is not None:
+            self.ctx.body_quota.check(request.caller.principal)
 
     def _assume(self, route: Route, request: Request) -> bool:
         # On a local database only requests come here that could not be answered by what is remembered.

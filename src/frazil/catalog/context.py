@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from frazil.catalog.access.gate import Gate
+from frazil.catalog.access.quotas import Quota, quota_of
 from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
@@ -88,6 +89,10 @@ class Context:
     scheme: str = "http"
     gate: Gate = field(init=False)
     budget: Budget = field(init=False)
+    request_quota: Quota | None = field(init=False)  # limits per principal; None: no limit
+    body_quota: Quota | None = field(init=False)
+    plan_quota: Quota | None = field(init=False)
+    behind_proxy: bool = False  # the address of a client is the last one of X-Forwarded-For
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
     _indexes: dict[str, OpenIndexes] = field(default_factory=dict)
@@ -96,6 +101,10 @@ class Context:
         self.gate = Gate(self.database, self.warehouses, pepper=pepper, clock=self.clock, tokens=self.tokens)
         self.locks = TableLocks(self.database)
         self.guard = Guard(self.database, self.warehouses, self.files, self.limits)
+        limits = self.limits
+        self.request_quota = quota_of(limits.principal_requests, "requests")
+        self.body_quota = quota_of(limits.principal_body_bytes, "bytes of bodies")
+        self.plan_quota = quota_of(limits.principal_plan_files, "planned files")
         self.budget = Budget(self.limits.in_flight_bytes)
         self.searches = BoundedSemaphore(self.limits.searches) if self.limits.searches else None
 

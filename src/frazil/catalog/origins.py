@@ -94,6 +94,20 @@ def host_name(text: str) -> str | None:
     return match[1].strip("[]").rstrip(".").lower() if match else None
 
 
+def client_address(peer: str, headers: Headers) -> str:
+    """The address of the client as the proxy in front says it: the last hop, which the proxy itself has added. What
+    stands before it is written by the client.
+
+    >>> client_address("10.0.0.1", {b"x-forwarded-for": b"6.6.6.6, 192.0.2.7"}), client_address("10.0.0.1", {})
+    ('192.0.2.7', '10.0.0.1')
+    """
+    hop = headers.get(b"x-forwarded-for", b"").rpartition(b",")[2].strip().decode("latin-1")
+    try:
+        return str(ipaddress.ip_address(hop))
+    except ValueError:
+        return peer
+
+
 def check_type(headers: Headers, expected: bytes = b"application/json") -> None:
     """Passes when a body is JSON, or what else is expected, by its own account.
 

@@ -44,6 +44,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.UrlTooLong: (414, "UriTooLongException"),
     errors.HeadersTooLarge: (431, "HeadersTooLargeException"),
     errors.TooBusy: (429, "TooManyRequestsException"),
+    errors.QuotaExceeded: (429, "TooManyRequestsException"),
     errors.NotAuthenticated: (401, "NotAuthorizedException"),
     errors.Forbidden: (403, "ForbiddenException"),
     errors.HostRefused: (403, "ForbiddenException"),
@@ -75,7 +76,8 @@ def problem_response(error: errors.CatalogError) -> Response:
     elif status == 401:
         response.headers.append((b"www-authenticate", b'Bearer realm="frazil"'))
     elif status in (429, 503):
-        response.headers.append((b"retry-after", b"1"))
+        seconds = error.retry_seconds if isinstance(error, errors.QuotaExceeded) else 1
+        response.headers.append((b"retry-after", b"%d" % seconds))
     return response
 
 

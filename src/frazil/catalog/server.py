@@ -110,6 +110,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
         pepper=pepper,
+        behind_proxy=options.behind_proxy,
         tokens=open_tokens(options, pepper),
         public_uri=(options.public_uri or "").rstrip("/"),
         scheme="https" if options.certificate or options.behind_proxy else "http",

@@ -59,6 +59,7 @@
     │   ├── UrlTooLong
     │   ├── HeadersTooLarge
     │   ├── TooBusy                  too many concurrent requests; nothing was done
+    │   │   └── QuotaExceeded        a principal is over its limit
     │   ├── NotAuthenticated         the request has no token, or one that is not valid
     │   ├── Forbidden                the caller may see the object, but not do this with it
     │   ├── HostRefused              the Host header names another server
@@ -129,6 +130,7 @@ from frazil.errors.catalog import (
     NotVendable,
     OriginRefused,
     PropertyRefused,
+    QuotaExceeded,
     RequestTooSlow,
     SchemaBehind,
     TooBusy,
@@ -242,6 +244,7 @@ __all__ = [
     "ProjectError",
     "PropertyRefused",
     "QueryError",
+    "QuotaExceeded",
     "ReferencesUnknown",
     "RequestTooSlow",
     "RowRefused",

@@ -219,6 +219,14 @@ class TooBusy(CatalogError):
     """The server is at its limit of concurrent requests; nothing was done, the client may retry."""
 
 
+class QuotaExceeded(TooBusy):
+    """The principal has sent more than its limit allows; nothing was done, the client may retry later."""
+
+    def __init__(self, principal: str, limit: str, retry_seconds: int) -> None:
+        super().__init__(f"{principal} is over the limit of {limit} per second", hint=f"retry in {retry_seconds} s")
+        self.principal, self.limit, self.retry_seconds = principal, limit, retry_seconds
+
+
 class NotAuthenticated(CatalogError):
     """The request has no token, or one that is not valid."""
 

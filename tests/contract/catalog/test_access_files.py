@@ -12,6 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import write_manifest_list
 
 from frazil import Lake
+from frazil.catalog.access.quotas import Quota
 from frazil.catalog.manifests import MemoryIO, read_manifest_list
 from frazil.client import FrazilCatalog
 from tests.kit.access import Guarded, guarded_catalog, namespace
@@ -106,3 +107,11 @@ def test_files_in_places_that_a_table_has_left_are_read(guarded: Guarded, tmp_pa
     move = {"action": "set-location", "location": f"{mine.location()}2"}
     assert root.commit(move, table="mine").status == 200
     assert [answer.status for answer in ask(root)] == [200, 200]
+
+
+def test_planned_files_of_a_principal_are_limited(guarded: Guarded) -> None:
+    fill(connect(guarded, guarded.admin), "ns.mine")
+    guarded.server.app.ctx.plan_quota = Quota(0.001, "planned files")
+    assert [ask(guarded.admin)[0].status for _ in range(2)] == [200, 429]
+    bob = guarded.user("bob", ("read", namespace("ns")))
+    assert ask(bob)[0].status == 200

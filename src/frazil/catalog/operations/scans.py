@@ -342,7 +342,12 @@ class _Planned:
         span = self._wanted.span or Span()
         # Each file has what is left of the filter for it.
         size = min(PAGE_FILES, self._ctx.limits.plan_files, max(1, ANSWER_BYTES // (FILE_BYTES + self._filter_bytes)))
+        quota, caller = self._ctx.plan_quota, self._request.caller
+        if quota is not None and caller is not None:
+            quota.check(caller.principal)
         page: Page = as_bad_request(lambda: make_page(self._planner, span, page_files=size))
+        if quota is not None and caller is not None:
+            quota.take(caller.principal, sum(len(group.manifest) for group in page.groups))
         return page
 
     def is_enough(self, page: Page) -> bool:
