@@ -48,6 +48,8 @@ def fuzz(server: EmbeddedCatalog, route: Route, mode: GenerationMode, examples: 
         case.validate_response(response, checks=CHECKS)
         if response.status_code >= 400 and case.method != "HEAD":
             error = response.json()["error"]
+            if route.form and isinstance(error, str):  # the shape of OAuth2
+                return
             assert (error["code"], bool(error["type"]), bool(error["message"])) == (response.status_code, True, True)
 
     ask()

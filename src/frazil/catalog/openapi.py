@@ -114,16 +114,17 @@ def _operation(route: Route) -> dict[str, Any]:
         ok["content"] = {"application/json": {"schema": ref(answer)}}
     if route.operation == "searchTable":
         ok["content"][ARROW_STREAM] = {"schema": {"type": "string", "format": "binary"}}
-    description["responses"] = {str(status): ok, "default": _error()}
+    description["responses"] = {str(status): ok, "default": _error("Error", *(["OAuthError"] if route.form else []))}
     if route.operation == "loadTable":
         description["responses"]["304"] = {"description": "The client has it already"}
     return description
 
 
-def _error() -> dict[str, Any]:
+def _error(*shapes: str) -> dict[str, Any]:
+    schema = ref(*shapes) if len(shapes) == 1 else {"anyOf": [ref(shape) for shape in shapes]}
     return {
         "description": "An error in the specification's shape",
-        "content": {"application/json": {"schema": ref("Error")}},
+        "content": {"application/json": {"schema": schema}},
     }
 
 

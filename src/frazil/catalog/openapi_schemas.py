@@ -276,6 +276,7 @@ SCHEMAS: dict[str, Schema] = {
     "ChangeGrants": record({}, {"grant": many(ref("Grant")), "revoke": many(ref("Grant"))}),
     "Grants": record({"grants": many(record({"grantee": TEXT, "privilege": TEXT, "creator": BOOLEAN}))}),
     "RoleCheck": record({"authentication": BOOLEAN, "unknown": many(TEXT)}),
+    "OAuthError": record({"error": TEXT}, {"error_description": TEXT}),
     "TokenRequest": record(
         {"grant_type": TEXT}, {"client_id": TEXT, "client_secret": TEXT, "scope": TEXT, "subject_token": TEXT}
     ),

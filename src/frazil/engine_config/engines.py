@@ -7,6 +7,7 @@ and `AWS_SECRET_ACCESS_KEY`, and `FRAZIL_CATALOG__TOKEN`. Only `show_secrets` pu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from frazil.engine_config.connection import (
@@ -60,17 +61,7 @@ def trino(
 
     lines = {"connector.name": "iceberg", "iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": to.uri}
     lines |= {"iceberg.rest-catalog.warehouse": to.warehouse} if to.warehouse else {}
-    if to.token:
-        lines |= {
-            "iceberg.rest-catalog.security": "OAUTH2",
-            "iceberg.rest-catalog.oauth2.token": secret(to.token, TOKEN_VARIABLE),
-        }
-    elif to.credential:
-        lines |= {
-            "iceberg.rest-catalog.security": "OAUTH2",
-            "iceberg.rest-catalog.oauth2.credential": secret(to.credential, CREDENTIAL_VARIABLE),
-            "iceberg.rest-catalog.oauth2.server-uri": to.oauth_uri,
-        }
+    lines |= _trino_access(to, secret)
     lines |= {
         "iceberg.file-format": "PARQUET",
         # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here
@@ -88,6 +79,20 @@ def trino(
         "s3.aws-secret-key": secret(to.s3.secret, secret_variable),
     }
     return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _trino_access(to: Connection, secret: Callable[[str | None, str], str]) -> dict[str, str]:
+    """What the catalog asks for: a token, or a credential that tokens are got with."""
+    prefix = "iceberg.rest-catalog"
+    if to.token:
+        return {f"{prefix}.security": "OAUTH2", f"{prefix}.oauth2.token": secret(to.token, TOKEN_VARIABLE)}
+    if not to.credential:
+        return {}
+    return {
+        f"{prefix}.security": "OAUTH2",
+        f"{prefix}.oauth2.credential": secret(to.credential, CREDENTIAL_VARIABLE),
+        f"{prefix}.oauth2.server-uri": to.oauth_uri,
+    }
 
 
 # --- Spark -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from frazil.catalog.access import keys
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
-from frazil.errors import NotAuthenticated
+from frazil.errors import BadRequest, NotAuthenticated
 
 if TYPE_CHECKING:
     from frazil.catalog.access.tokens import Tokens
@@ -59,7 +59,10 @@ def _issue(ctx: Context, request: Request) -> dict[str, object]:
         _refuse("invalid_request", "Authentication is off: connect without a credential")
     if ctx.tokens is None:
         _refuse("invalid_request", "This server issues no tokens: send the API key itself, or install frazil[oauth]")
-    form = request.form()
+    try:
+        form = request.form()
+    except BadRequest as exc:
+        _refuse("invalid_request", exc.message)
     grant = form.get("grant_type", "")
     if grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE):
         _refuse("unsupported_grant_type", f"Expected {CLIENT_CREDENTIALS}, got {grant[:80]!r}")
