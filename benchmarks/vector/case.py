@@ -119,8 +119,8 @@ class Ours:
             self._lake.vectors = OpenIndexes()  # type: ignore[misc]
             self.search(query[None], 0, None)
             done = self.report.index
-            found = (done.fetched.size, done.fetched.ranges, done.lists, done.rows_scored)
-            sums = {name: value + each / COLD for (name, value), each in zip(sums.items(), found, strict=True)}
+            facts = (done.fetched.size, done.fetched.ranges, done.lists, done.rows_scored)
+            sums = {name: value + each / COLD for (name, value), each in zip(sums.items(), facts, strict=True)}
         (record,) = self.table.indexes.records()
         return {**sums, "lists": self.report.lists, "segments": len(record.segments)}
 
