@@ -186,6 +186,8 @@ WRONG: dict[str, tuple[type[FrazilError], dict[str, Any]]] = {
     f"{EAST}, filter := 1)": (QueryError, {"option": "filter"}),
     f"{EAST}, at := 'never')": (FrazilError, {}),
     f"{EAST}, top := 3)": (QueryError, {"option": "top"}),
+    f"{EAST}, k := 1, k := 2)": (QueryError, {"problem": "arguments"}),
+    f"{EAST}, k := 1, K := 1)": (QueryError, {"problem": "arguments"}),
     f"{EAST}, 10)": (QueryError, {"problem": "arguments"}),
     f"{EAST}, vector := [1, 0])": (QueryError, {"problem": "arguments"}),
     "nearest('lake.points', 'embedding')": (QueryError, {"option": "vector"}),

@@ -499,3 +499,40 @@ def test_maintenance_leaves_rows_that_no_snapshot_has_out_of_an_index(vectors: V
     assert recall(vectors) >= 0.95
     (plan,) = vectors.table.maintain("indexes")
     assert plan.detail is None
+
+
+def test_a_property_that_says_no_number_of_lists_is_a_problem_of_maintenance(vectors: Vectors) -> None:
+    value = '{"column": "embedding", "metric": "l2", "lists": "x"}'
+    with vectors.table.load().transaction() as change:
+        change.set_properties({"vector.index.wrong": value})
+    (report,) = vectors.table.maintain("indexes", dry_run=False)
+    assert len(report.problems) == 1
+    assert "lists" in report.problems[0]
+
+
+def test_a_count_of_numpy_is_a_count(vectors: Vectors) -> None:
+    vectors.table.indexes.create("embedding", lists=4)
+    for k in (np.int64(5), np.uint8(5)):
+        assert len(vectors.table.scan().nearest("embedding", queries(1)[0], k=k).to_arrow()) == 5
+    for wrong in (True, np.float64(5), "5", None, np.int64(0)):
+        with raises(VectorError, option="k"):
+            vectors.table.scan().nearest("embedding", queries(1)[0], k=wrong)  # type: ignore[arg-type]
+
+
+def test_vectors_of_a_new_dimension_are_compared_exactly_until_a_refresh_builds_the_index_again(
+    vectors: Vectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = vectors.table.indexes.create("embedding", lists=4)
+    longer = np.random.default_rng(3).standard_normal((50, DIMENSION + 4)).astype(np.float32)
+    vectors.table.overwrite(
+        [{"id": number, "kind": "new", "embedding": row.tolist()} for number, row in enumerate(longer)]
+    )
+    search = vectors.table.scan(columns="id").nearest("embedding", longer[7], k=1)
+    repair = f"frazil index refresh {vectors.name} {record.name}"
+    assert (search.to_arrow()["id"].to_pylist(), search.explain().repair) == ([7], repair)
+    assert repair in caplog.text
+    with raises(VectorError, problem="dimension"):
+        vectors.table.scan().nearest("embedding", queries(1)[0]).to_arrow()
+    assert vectors.table.indexes.refresh("embedding").dimension == DIMENSION + 4
+    report = vectors.table.scan().nearest("embedding", longer[7], k=1).explain()
+    assert (report.files_indexed, report.problem) == (1, None)

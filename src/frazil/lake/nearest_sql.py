@@ -67,6 +67,8 @@ def _arguments(children: Sequence[Node]) -> dict[str, Node]:
     """The expressions by the names of their parameters: some by their place, some by their name."""
     named = {child["alias"].lower(): child for child in children if child["alias"]}
     placed = [child for child in children if not child["alias"]]
+    if len(named) + len(placed) < len(children):
+        raise QueryError("nearest has an argument twice", hint=f"write {FORM}", problem="arguments")
     known = (*PLACES, *OPTIONS)
     if unknown := [name for name in named if name not in known]:
         raise QueryError(

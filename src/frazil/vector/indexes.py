@@ -18,6 +18,7 @@ from frazil.vector.codebook import Codebook, read_codebook
 from frazil.vector.columns import is_vector
 from frazil.vector.metric import METRICS, Metric
 from frazil.vector.moved import MovedRows, bytes_of_row
+from frazil.vector.nearest import find_vectors
 from frazil.vector.portable import forget_copy, has_copy, with_copies, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
 from frazil.vector.search import USUAL_K
@@ -253,6 +254,9 @@ class Indexes:
         segments = list(opened.values())
         live, covered = order_tasks(scan.plan().tasks()), {file.path for each in segments for file in each.files}
         tasks = [task for task in live if task.path not in covered]
+        if len(tasks) == len(live) and find_vectors(scan, scan.fields[0]) not in (None, codebook.dimension):
+            log.warning("%s: index %s is built again: its vectors have another dimension", self.table, record.name)
+            return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
         built = Built(codebook, record.codebook, tuple(opened))
         if not tasks:
             return built
@@ -329,7 +333,7 @@ class Indexes:
             raise self._wrong("metric", metric, f"one of {', '.join(METRICS)}")
         if not re.fullmatch(INDEX_NAME, name):
             raise self._wrong("name", name, "letters, digits, '_', '.' and '-'")
-        if lists is not None and not 1 <= lists <= MOST_LISTS:
+        if lists is not None and (not isinstance(lists, int) or not 1 <= lists <= MOST_LISTS):
             raise self._wrong("lists", lists, f"1 to {MOST_LISTS:,}")
         if any(record.name == name for record in self.records()):
             raise self._exists(name)

@@ -25,7 +25,16 @@ from frazil.scan.planning import Files, ScanRequest, Source, TableState
 from frazil.scan.reading import RowScan
 from frazil.vector.columns import to_matrix
 from frazil.vector.metric import Mask, Metric
-from frazil.vector.nearest import DISTANCE, QUERY, check_names, check_options, choose_index, find_vectors, open_nearest
+from frazil.vector.nearest import (
+    DISTANCE,
+    QUERY,
+    check_k,
+    check_metric,
+    check_names,
+    choose_index,
+    find_vectors,
+    open_nearest,
+)
 from frazil.vector.opened import OpenIndexes
 from frazil.vector.record import IndexRecord
 
@@ -130,7 +139,7 @@ def _plan(
         )
     table, records = scan.state.name, () if exact else tuple(home.indexes.records_for(scan, column))
     field, chosen, record = choose_index(scan, column, metric, records)
-    checked = check_options(table, k, chosen)
+    k, checked = check_k(table, k), check_metric(table, chosen)
     check_names(scan)
     if record is not None:
         OpenIndexes().open(record, scan.source.open.io, table=table)  # warns of damage here, not in a task

@@ -9,10 +9,11 @@ snapshot, branch and tag, whatever happened to the table since the index was bui
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +81,7 @@ class Search:
     ) -> Search:
         """Checks what was asked for. Without an index the dimension is that of the column's vectors."""
         table = scan.state.name
-        metric = check_options(table, k, metric)
+        k, metric = check_k(table, k), check_metric(table, metric)
         wanted = _find_field(scan, column)
         check_names(scan)
         queries, single = to_queries(vectors, dimension or find_vectors(scan, wanted), metric, table=table)
@@ -115,12 +116,26 @@ class Search:
                     damaged(exc)
                 report.problem, inside_paths, scored = str(exc), set(), [[nothing_scored()] for _ in self.queries]
         outside = [task for task in tasks if task.path not in inside_paths]
+        if index is not None and outside and not inside:
+            self._check_dimension()
         report.files_indexed, report.files_exact = len(inside_paths), len(outside)
         report.rows_indexed = sum(task.rows for task in tasks if task.path in inside_paths)
         report.bytes_exact = sum(task.bytes for task in outside)
         self._exact(outside, numbers, scored, report)
         best = [merge(parts, self.k) for parts in scored]
         return self._fetch(tasks, best), report
+
+    def _check_dimension(self) -> None:
+        """Passes unless all of the table was replaced by vectors of another dimension than that of the index."""
+        dimension, asked = find_vectors(self.scan, self.field), self.queries.shape[1]
+        if dimension not in (None, asked):
+            table, column = self.scan.state.name, self.field.name
+            raise VectorError(
+                f"{table}: vectors of '{column}' have {dimension} numbers, its index and the search {asked}",
+                hint=f"build the index again: frazil index refresh {table} {column}",
+                table=table,
+                problem="dimension",
+            )
 
     # --- covered files -----------------------------------------------------------------------------------------------
 
@@ -359,7 +374,17 @@ def open_nearest(
     _, metric, record = choose_index(scan, column, metric, records)
     if record is None:
         return Nearest(Search.of(scan, column, vectors, k=k, metric=metric, dimension=None, decoded=opened.decoded))
-    search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension, decoded=opened.decoded)
+    decoded = opened.decoded
+    try:
+        search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=record.dimension, decoded=decoded)
+    except VectorError as exc:
+        if exc.problem != "dimension":
+            raise
+        search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=None, decoded=decoded)
+        problem = f"index {record.name} is for vectors of {record.dimension} numbers"
+        repair = f"frazil index refresh {scan.state.name} {record.name}"
+        log.warning("%s: %s, and is not used; `%s` builds it again", scan.state.name, problem, repair)
+        return Nearest(search, problems=[problem], name=record.name)
     index, problems = opened.open(record, io, table=scan.state.name)
     return Nearest(search, index, probes=record.probes, problems=problems, name=record.name, damaged=opened.forget)
 
@@ -374,10 +399,19 @@ def choose_index(
     return wanted, metric, next((record for record in own if record.metric == metric), None)
 
 
-def check_options(table: str, k: object, metric: object) -> Metric:
-    """The metric, if a search can have both."""
-    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_K:
+def check_k(table: str, k: object) -> int:
+    """How many rows are asked for, by a whole number of Python or numpy."""
+    try:
+        count = 0 if isinstance(k, bool) else operator.index(cast("SupportsIndex", k))
+    except TypeError:
+        count = 0
+    if not 1 <= count <= MOST_K:
         raise VectorError(f"{table}: k is {k!r}: expected a whole number from 1 to {MOST_K:,}", table=table, option="k")
+    return count
+
+
+def check_metric(table: str, metric: object) -> Metric:
+    """The metric, if there is one of this name."""
     for known in METRICS:
         if metric == known:
             return known
