@@ -13,12 +13,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import FloatType, ListType, LongType, NestedField
 from pyspark.sql import SparkSession
 
-from frazil import Lake
+from frazil import Lake, upkeep
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import VectorError
 from frazil.spark.session import spark_session
+from frazil.upkeep import Keeper
 from frazil.vector import Builder, Indexes, IndexRecord, SparkEngine
 from frazil.vector.codes import Codes
 from frazil.vector.segment import Rows, Segment, write_segment
@@ -113,6 +114,18 @@ def test_rows_keep_their_codes_on_spark_after_a_compaction(catalog: FrazilCatalo
     catalog.replace_index(TABLE, created.name, created.to_json(), version=refreshed.version)
     assert there.refresh(created.name).segments == refreshed.segments
     assert files(catalog) == written
+
+
+def test_maintenance_on_spark_builds_indexes_there(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    created = Indexes(catalog, TABLE).create("embedding", metric="l2", name="kept")
+    append(catalog, 3500)
+    keeper = Keeper(catalog, ("lake", "words"), upkeep.SparkEngine(spark))
+    spark.sparkContext.setJobGroup("upkeep", "maintenance")
+    report = keeper.perform(keeper.plan("indexes"))
+    assert report.problems == ()
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup("upkeep")
+    assert Indexes(catalog, TABLE).find("kept").vectors == created.vectors + 700
+    Indexes(catalog, TABLE).drop("kept")
 
 
 def test_an_error_of_a_task_says_what_is_wrong(catalog: FrazilCatalog, spark: SparkSession) -> None:

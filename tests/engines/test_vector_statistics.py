@@ -1,7 +1,10 @@
-"""Other engines write statistics of a table that has a vector index, on SeaweedFS: the index survives."""
+"""Other engines write statistics of a table that has a vector index and remove orphans, on SeaweedFS: the index
+survives.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +19,7 @@ from frazil.lake import LakeTable
 from frazil.puffin import read_blobs
 from frazil.vector.metric import Matrix
 from frazil.vector.portable import ROOT
-from tests.engines.walkers import Sql, Walker
+from tests.engines.walkers import Spark, Sql, Walker
 
 pytestmark = pytest.mark.usefixtures("live_stack")
 TABLE, DIMENSION = "vectors.words", 24
@@ -92,3 +95,30 @@ def test_the_index_survives_the_statistics_of_spark_and_trino(
     assert {kind for kind, _ in blobs(words)} > {ROOT}  # next to those of the engines
     plain = load_catalog("plain", type="rest", uri=stack_catalog.properties["uri"])
     assert plain.load_table(TABLE).metadata.table_uuid == words.load().metadata.table_uuid
+
+
+@pytest.mark.requirement("flow.vector")
+def test_the_removal_of_orphans_by_spark_and_trino_leaves_the_index(
+    words: LakeTable, engines: dict[str, Walker]
+) -> None:
+    """Spark skips folders whose names begin with `_`; Trino looks into `data` and `metadata` alone."""
+    spark, trino = engines["spark"], engines["trino"]
+    assert isinstance(spark, Spark)
+    assert isinstance(trino, Sql)
+    words.indexes.create("embedding")
+    later = int(time.time() * 1000) + 86_400_000
+    trino.sql(f"SET SESSION {trino.catalog_name}.remove_orphan_files_min_retention = '0s'")
+    for remove in (
+        lambda: spark.process.call("tests.engines.zoo_java:remove_orphans", f"{spark.catalog_name}.{TABLE}", later),
+        lambda: trino.sql(
+            f"ALTER TABLE {trino.catalog_name}.{TABLE} EXECUTE remove_orphan_files(retention_threshold => '0s')"
+        ),
+    ):
+        table = words.load()
+        orphan = table.io.new_output(f"{table.location()}/data/orphan.parquet")
+        with orphan.create() as stream:
+            stream.write(b"no table leads here")
+        remove()
+        assert not orphan.exists()
+        assert words.indexes.check("embedding").problems == ()
+        check(words, indexed=2)

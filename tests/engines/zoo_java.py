@@ -81,3 +81,12 @@ def append_nanos(spark: SparkSession, name: str, times: list[str | None]) -> Non
         writer.write(record)
     writer.close()
     table.newAppend().appendFile(writer.toDataFile()).commit()
+
+
+def remove_orphans(spark: SparkSession, name: str, before_ms: int) -> list[str]:
+    """Deletes the files below a table's location that its metadata does not lead to; gives their locations."""
+    jvm = spark._jvm
+    assert jvm is not None
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+    action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).deleteOrphanFiles(table)
+    return list(action.usePrefixListing(True).olderThan(before_ms).execute().orphanFileLocations())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
     from frazil.upkeep import Engine, Finished, Group, Keeper, Locations, Rewriter, StepPlan, StepReport
+    from frazil.vector import Builder
 
 NAMES = ("compact", "deletes", "manifests", "indexes", "expire", "orphans")
 REMOVING = ("expire", "orphans")
@@ -253,14 +254,21 @@ class SparkOnDemand:
 
     def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         """As the engine on Spark does."""
+        yield from self._start().rewrite(rewriter, groups) if groups else ()
+
+    def index_builder(self) -> Builder:
+        """As the engine on Spark does."""
+        return self._start().index_builder()
+
+    def _start(self) -> Engine:
         from frazil.cli.spark import spark_log
         from frazil.spark import spark_session
         from frazil.upkeep import SparkEngine
 
-        if groups and self.engine is None:
+        if self.engine is None:
             session = spark_session(self.context.settings, app_name="frazil maintain", log=spark_log(self.context))
             self.engine = SparkEngine(self.stack.enter_context(session))
-        yield from self.engine.rewrite(rewriter, groups) if self.engine else ()
+        return self.engine
 
 
 @contextmanager

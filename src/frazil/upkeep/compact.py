@@ -20,6 +20,7 @@ from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
 from frazil.upkeep.survey import Survey
+from frazil.vector import Builder
 from frazil.write.commit import CommitCatalog, RetryPolicy
 from frazil.write.files import WrittenFile, delete_quietly
 
@@ -142,6 +143,9 @@ class Engine(Protocol):
         not be the same.
         """
 
+    def index_builder(self) -> Builder:
+        """What builds vector indexes at the same place."""
+
 
 class LocalEngine:
     """One group after the other, in this process and in bounded memory."""
@@ -152,6 +156,10 @@ class LocalEngine:
                 yield group, rewriter.rewrite(group)
             except UpkeepError as exc:
                 yield group, exc
+
+    def index_builder(self) -> Builder:
+        """Builds in this process, too."""
+        return Builder()
 
 
 def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -> CompactionPlan:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from frazil import vector
 from frazil.errors import UpkeepError
 from frazil.spark import python_error, spark_errors
 from frazil.upkeep.compact import Finished
 from frazil.upkeep.groups import Group
 from frazil.upkeep.rewriting import Rewriter
+from frazil.vector import Builder
 from frazil.write.files import WrittenFile
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ class SparkEngine:
         each = max(self._spark.sparkContext.defaultParallelism * WAVE, 1)
         for start in range(0, len(groups), each):
             yield from self._wave(rewriter, groups[start : start + each])
+
+    def index_builder(self) -> Builder:
+        """Builds on the executors, too, a task for each segment."""
+        return Builder(engine=vector.SparkEngine(self._spark))
 
     def _wave(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
         numbers = self._spark.range(0, len(groups), 1, len(groups))

@@ -279,6 +279,8 @@ class Keeper:
         for record in plan.lost:
             own.restore(record)
             lines.append(f"restored the catalog's record of index {record.name} from its copy")
+        if work:
+            own = Indexes(self.catalog, self.name, self.engine.index_builder())
         for number, index in enumerate(work):
             self.on_progress(number, len(work))
             name = index.record.name if isinstance(index, Coverage) else index.name
