@@ -24,6 +24,7 @@ from frazil.vector.segment import Segment
 
 # Bytes between two ranges that are always read, and at most. No two reads are of one page of the disk cache.
 NEAR, GAP = 4 * 1024, 32 * 1024
+WHOLE = 64 * 1024  # bytes from the first to the last range that are read as one
 # Ranges of a segment, of codes and of bytes: where there are more, those that are nearest to each other become one.
 FEW_CODES, FEW_BYTES = 32, 26
 AT_ONCE = 16  # ranges that are asked for at the same time
@@ -211,6 +212,8 @@ def join_ranges(starts: Numbers, ends: Numbers, few: int) -> list[tuple[int, int
     >>> join_ranges(np.array([0, 10, 900_000]), np.array([10, 30, 900_010]), 20)
     [(0, 2), (2, 3)]
     """
+    if len(starts) and ends[-1] - starts[0] <= WHOLE:
+        return [(0, len(starts))]
     gaps = starts[1:] - ends[:-1]
     near = NEAR if len(gaps) < few else min(max(NEAR, int(np.partition(gaps, -few)[-few])), GAP)
     cuts = [0, *(np.flatnonzero(gaps > near) + 1).tolist(), len(starts)]
