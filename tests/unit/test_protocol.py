@@ -46,6 +46,7 @@ STORED = {
     "INDEX_TYPE": "frazil-vector-v1",
     "METRICS": ("cosine", "l2", "ip"),
     "INDEX_NAME": "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}",
+    "PRIVILEGES": ("discover", "read", "write", "create", "drop", "purge", "register", "maintain", "manage"),
     "BLOB_PREFIX": "frazil-vector-",
 }
 LOGGERS = {"frazil.upkeep"}  # names of loggers that happen to be stored names, too
