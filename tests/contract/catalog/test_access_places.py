@@ -130,6 +130,15 @@ def test_a_location_that_the_catalog_chooses_is_empty(guarded: Guarded, root: Pa
     assert create(ann, location).error[:2] == FORBIDDEN
 
 
+def test_who_may_create_gets_404_for_a_table_that_does_not_exist_yet(guarded: Guarded) -> None:
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    assert ann.get("/namespaces/ns/tables/t").error[:2] == (404, "NoSuchTableException")  # DuckDB looks first
+    assert ann.delete("/namespaces/ns/views/t").error[:2] == (404, "NoSuchViewException")
+    create(guarded.admin)
+    assert ann.get("/namespaces/ns/tables/t").error[:2] == FORBIDDEN
+    assert ann.delete("/namespaces/ns/views/t").error[:2] == (404, "NoSuchViewException")
+
+
 # --- staged creates --------------------------------------------------------------------------------------------------
 
 

@@ -21,9 +21,9 @@ from frazil.catalog.access.needs import Needs
 from frazil.catalog.access.privileges import Caller, Need, Privilege, Target, grantee_of, included
 from frazil.catalog.access.recorder import Recorder
 from frazil.catalog.http import Request
-from frazil.catalog.names import SEPARATOR, show
+from frazil.catalog.names import SEPARATOR, Name, show
 from frazil.catalog.store import access as store
-from frazil.catalog.store import audit
+from frazil.catalog.store import audit, relations
 from frazil.catalog.store.access import StoredKey
 from frazil.catalog.store.database import Database, Sql, Statement
 from frazil.catalog.warehouse import Warehouses, WouldBlock
@@ -272,6 +272,9 @@ class Gate:
         assert caller is not None
         request.refused = True
         if target.kind == "server" or Privilege.DISCOVER in self._privileges(sql, caller, target):
+            if target.kind in ("table", "view") and self._is_missing(sql, target):
+                request.refused = False  # who may see what is there may see what is not; DuckDB looks before it creates
+                return _missing(target)
             return Forbidden(caller.principal, need.privilege.value, str(target))
         if not store.granted(sql, caller.grantees, (target.warehouse, "", "", "")) and not store.sees_inside(
             sql, caller.grantees, (target.warehouse, "", "", "")
@@ -281,10 +284,14 @@ class Gate:
         namespace = show(target.namespace.split(SEPARATOR))
         if target.kind == "namespace":
             return NoSuchNamespace(namespace)
-        name = f"{namespace}.{target.name}"
         if target.kind == "index" and store.sees_inside(sql, caller.grantees, target[1:]):
-            return NoSuchIndex(f"{name}.{target.index_name}")
-        return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
+            return NoSuchIndex(f"{namespace}.{target.name}.{target.index_name}")
+        return _missing(target)
+
+    @staticmethod
+    def _is_missing(sql: Sql, target: Target) -> bool:
+        relation = relations.find(sql, target.warehouse, Name(tuple(target.namespace.split(SEPARATOR)), target.name))
+        return relation is None or relation.kind != target.kind
 
     def require(self, sql: Sql, request: Request, need: Need) -> None:
         """Passes when the caller has what an operation has found that the request needs as well."""
@@ -370,6 +377,11 @@ class Gate:
     def plan_secret(self, request: Request) -> bytes:
         """What the plan ids of this caller are signed with."""
         return keys.plan_secret(self._pepper, request.caller.principal) if request.caller is not None else b""
+
+
+def _missing(target: Target) -> NoSuchTable | NoSuchView:
+    name = f"{show(target.namespace.split(SEPARATOR))}.{target.name}"
+    return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
 
 
 def _bearer(headers: dict[bytes, bytes]) -> bytes:
