@@ -7,7 +7,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +24,7 @@ class LocalIssuer:
         self.private: dict[str, Any] = {}
         self.public: list[dict[str, Any]] = []  # what the JWKS shows
         self.paths: list[str] = []
+        self.stop: Callable[[], None] = lambda: None  # connections are refused from then on
         self.discovery: dict[str, Any] = {"issuer": uri, "jwks_uri": f"{uri}/jwks"}
 
     def add_key(self, kid: str, algorithm: str = "ES256", *, publish: bool = True) -> None:
@@ -78,9 +79,15 @@ def local_issuer() -> Iterator[LocalIssuer]:
     issuer.add_key("one")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    try:
-        yield issuer
-    finally:
+
+    def stop() -> None:
         server.shutdown()
         thread.join()
         server.server_close()
+
+    issuer.stop = stop
+    try:
+        yield issuer
+    finally:
+        if thread.is_alive():
+            stop()

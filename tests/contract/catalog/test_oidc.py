@@ -157,13 +157,11 @@ def test_known_keys_go_on_when_the_issuer_is_down(monkeypatch: pytest.MonkeyPatc
         with guarded_catalog(tmp_path, f"sqlite:///{tmp_path / 'catalog.db'}", oidc=oidc) as guarded:
             assert guarded.client(source.sign()).get("/namespaces").status == 200
             source.add_key("two")
-            _stop(source)
+            source.stop()
+            with pytest.raises(requests.ConnectionError):
+                requests.get(f"{source.uri}/jwks", timeout=60)
             assert guarded.client(source.sign()).get("/namespaces").status == 200
             assert guarded.client(source.sign(kid="two")).get("/namespaces").status == 401
-
-
-def _stop(source: LocalIssuer) -> None:
-    source.discovery = {"issuer": "https://elsewhere.example.org"}
 
 
 def test_what_an_issuer_says_of_its_keys_is_not_trusted_further_than_its_address() -> None:
