@@ -61,10 +61,10 @@ def _archives() -> list[zipimporter]:
 def _version(path: str) -> tuple[int, int] | None:
     """What changes with the file; None if it is gone."""
     try:
-        found = Path(path).stat()
+        facts = Path(path).stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return facts.st_mtime_ns, facts.st_size
 
 
 if __name__ == "__main__":
