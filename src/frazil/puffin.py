@@ -153,7 +153,7 @@ class PuffinReader:
             self.properties: dict[str, str] = dict(footer.get("properties") or {})
         except FileNotFoundError as exc:
             raise DataFileMissing(source.location) from exc
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as exc:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as exc:
             raise self._damaged(f"its footer cannot be understood ({exc})") from exc
         if any(info.offset < len(MAGIC) or info.length < 0 or info.offset + info.length > size for info in self.blobs):
             raise self._damaged("its footer names a blob that lies outside of it")

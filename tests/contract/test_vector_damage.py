@@ -159,6 +159,11 @@ def a_place_that_is_a_text(record: IndexRecord) -> None:
     write_puffin(path_of(record.segments[0].path), json.dumps({"blobs": [blob]}).encode())
 
 
+def a_length_without_end(record: IndexRecord) -> None:
+    blob = {"type": "x", "fields": [], "snapshot-id": 1, "sequence-number": 1, "offset": 4, "length": float("inf")}
+    write_puffin(path_of(record.codebook), json.dumps({"blobs": [blob]}).encode())
+
+
 def a_codebook_that_fills_the_memory(record: IndexRecord) -> None:
     """300 MB of zeros, in a few kB."""
     packed = bytes(pa.compress(bytes(300_000_000), codec="zstd", asbytes=True))
@@ -242,7 +247,7 @@ DAMAGES = (
     *(a_codebook_that_fills_the_memory, more_lists_than_the_codebook, rows_that_no_file_has),
     *(the_same_row_again_and_again, a_file_covered_twice, other_files_than_the_name_says),
     *(more_rows_than_a_file_can_have, a_segment_of_another_build, a_segment_of_an_earlier_version),
-    a_codebook_for_another_metric,
+    *(a_codebook_for_another_metric, a_length_without_end),
 )
 
 
