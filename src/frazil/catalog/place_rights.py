@@ -20,7 +20,7 @@ from frazil.catalog.access.privileges import SERVER, Need, Privilege, Target
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import Request
-from frazil.catalog.locations import default_location, default_namespace_location, parse_location
+from frazil.catalog.locations import default_location, default_namespace_location, folder_name, parse_location
 from frazil.catalog.names import SEPARATOR, Name, Namespace
 from frazil.catalog.places import keys_of
 from frazil.catalog.store import namespaces
@@ -60,28 +60,38 @@ def check_places(
 
 
 def check_namespace_place(
-    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace, location: str
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace, location: str | None
 ) -> None:
-    """Passes when the caller may give a namespace this location."""
+    """Passes when the caller may give a namespace this location; None stands for the default one."""
     if request.caller is None:
         return
-    keys = keys_of([location])
-    if set(keys) <= set(keys_of([default_namespace_location(warehouse.root, namespace)])):
+    default = default_namespace_location(warehouse.root, namespace)
+    keys, default_keys = keys_of([location or default]), keys_of([default])
+    properties = namespaces.find(sql, warehouse.name, namespace)
+    if properties is not None and keys.keys() <= keys_of([properties.get("location") or default]).keys():
+        return  # it has this one
+    if keys.keys() <= default_keys.keys() and _may_have_default(ctx, sql, request, warehouse, namespace):
         return
-    exists = namespaces.find(sql, warehouse.name, namespace) is not None
-    _require(ctx, sql, request, warehouse, namespace if exists else namespace[:-1], keys)
+    _require(ctx, sql, request, warehouse, namespace if properties is not None else namespace[:-1], keys)
 
 
-def namespace_place(ctx: Context, request: Request, warehouse: Warehouse, namespace: Namespace) -> str | None:
+def namespace_place(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace) -> str | None:
     """The location that a new namespace has to have because there are files in its folder, which are not its
     creator's; None if it needs none.
     """
-    parent = SEPARATOR.join(namespace[:-1])
-    above = Target("namespace", warehouse.name, parent) if parent else Target("warehouse", warehouse.name)
-    location = default_namespace_location(warehouse.root, namespace)
-    if request.caller is None or Privilege.MANAGE in ctx.gate.privileges(request, above) or is_empty(ctx, location):
+    if request.caller is None or _may_have_default(ctx, sql, request, warehouse, namespace):
         return None
-    return f"{location}-{ctx.new_uuid()[:8]}"
+    return f"{_folder(sql, warehouse, namespace[:-1])}/{folder_name(namespace[-1])}-{ctx.new_uuid()[:8]}"
+
+
+def _may_have_default(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace) -> bool:
+    """Whether a namespace may have its default location: the caller manages what contains it, or it is empty. The
+    folder of the parent need not contain it: the parent may have a location of its own.
+    """
+    location = default_namespace_location(warehouse.root, namespace)
+    containers = {_container(sql, warehouse, namespace[:-1], key) for key in keys_of([location])}
+    managed = all(Privilege.MANAGE in ctx.gate.privileges(request, container) for container in containers)
+    return managed or is_empty(ctx, location)
 
 
 def empty_place(ctx: Context, request: Request, chosen: Mapping[str, str]) -> bool:
@@ -137,10 +147,13 @@ def _container(sql: Sql, warehouse: Warehouse, namespace: Namespace, key: str) -
 
 def _folders(sql: Sql, warehouse: Warehouse, namespace: Namespace) -> list[str]:
     """The keys of the folder of a namespace's tables; none at the top of a warehouse."""
-    if not namespace:
-        return []
-    properties = namespaces.find(sql, warehouse.name, namespace) or {}
-    return list(keys_of([properties.get("location") or default_namespace_location(warehouse.root, namespace)]))
+    return list(keys_of([_folder(sql, warehouse, namespace)])) if namespace else []
+
+
+def _folder(sql: Sql, warehouse: Warehouse, namespace: Namespace) -> str:
+    """The folder of a namespace's tables, or the root of the warehouse."""
+    properties = (namespaces.find(sql, warehouse.name, namespace) if namespace else None) or {}
+    return (properties.get("location") or default_namespace_location(warehouse.root, namespace)).rstrip("/")
 
 
 # --- what `create` gives ---------------------------------------------------------------------------------------------

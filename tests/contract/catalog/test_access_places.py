@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,29 @@ def test_a_namespace_of_a_name_that_was_dropped_does_not_get_its_files(guarded: 
     assert ann.post("/namespaces/other/tables", {"name": "x", "schema": SCHEMA, "location": left}).status == 403
     location = ann.post("/namespaces/other/tables", {"name": "x", "schema": SCHEMA}).body["metadata"]["location"]
     assert location.startswith(f"file://{root}/other-")
+
+
+def test_a_namespace_does_not_go_back_to_a_default_location_with_files_of_others(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded)
+    assert guarded.admin.delete("/namespaces/other").status == 204
+    ann = guarded.user("ann", ("create", WAREHOUSE))
+    assert ann.post("/namespaces", {"namespace": ["other"]}).status == 200
+    back = {"updates": {"location": f"file://{root}/other"}}
+    for change in ({"removals": ["location"]}, back):
+        assert ann.post("/namespaces/other/properties", change).error[:2] == FORBIDDEN, change
+    child = ann.post("/namespaces", {"namespace": ["other", "secret"]}).body["properties"]["location"]
+    assert re.fullmatch(rf"file://{root}/other-[0-9a-f]{{8}}/secret-[0-9a-f]{{8}}", child)
+    shutil.rmtree(left.removeprefix("file://"))
+    assert ann.post("/namespaces/other/properties", {"removals": ["location"]}).status == 200
+    assert ann.post("/namespaces/other/properties", back).status == 200  # it is there
+
+
+def test_a_child_namespace_does_not_get_the_folder_of_a_dropped_table(guarded: Guarded, root: Path) -> None:
+    left = leave_files(guarded, "t", "ns")
+    ann, bob = guarded.user("ann", ("create", namespace("ns"))), guarded.user("bob", ("manage", namespace("ns")))
+    assert ann.post("/namespaces", {"namespace": ["ns", "t"]}).body["properties"]["location"].startswith(f"{left}-")
+    assert ann.post("/namespaces/ns%1Ft/properties", {"removals": ["location"]}).error[:2] == FORBIDDEN
+    assert bob.post("/namespaces/ns%1Ft/properties", {"removals": ["location"]}).status == 200
 
 
 def test_a_refused_place_does_not_name_a_table_that_the_caller_may_not_see(guarded: Guarded, root: Path) -> None:

@@ -43,8 +43,9 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     _check_size(ctx, properties)
     warehouse = ctx.warehouse(request)
     _check_location(ctx, request, warehouse, namespace, properties)
-    if "location" not in properties and (location := place_rights.namespace_place(ctx, request, warehouse, namespace)):
-        properties = {**properties, "location": location}
+    if "location" not in properties:
+        location = place_rights.namespace_place(ctx, ctx.database.read(), request, warehouse, namespace)
+        properties = properties if location is None else {**properties, "location": location}
     response = json_response({"namespace": list(namespace), "properties": properties})
 
     def create(sql: Sql) -> Response:
@@ -113,6 +114,8 @@ def update_properties(ctx: Context, request: Request) -> Response:
     if both:
         raise Unprocessable(f"Invalid namespace update, cannot simultaneously set and remove keys: {', '.join(both)}")
     _check_location(ctx, request, warehouse, namespace, updates)
+    if "location" in removals:
+        place_rights.check_namespace_place(ctx, ctx.database.read(), request, warehouse, namespace, None)
     return transact(ctx, request, lambda sql: _change(ctx, sql, warehouse, namespace, set(removals), updates))
 
 
