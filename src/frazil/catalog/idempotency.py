@@ -11,6 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Callable
 
+from frazil.catalog.access.privileges import Need, Privilege, Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import JSON_TYPE, NO_CONTENT, Request, Response
 from frazil.catalog.metadata import Version, parse_file
@@ -150,17 +151,20 @@ def _kind_of(ctx: Context, location: str) -> str:
 
 
 def _load_current(ctx: Context, request: Request, record: store.Record) -> Version:
-    """The table or view as it is now, for a request whose own metadata file is gone: its change is part of that.
+    """The table or view as it is now, for a request whose own metadata file is gone: its change is part of that. It may
+    have another name by now, and the caller must be allowed to read it there.
 
     If that is not available either, the client gets an unknown outcome. It must not get a failure: after a 4xx Java
     deletes the files of its commit.
     """
-    relation = None
-    if record.kind and record.uuid:
-        relation = relations.find_by_uuid(ctx.database.read(), ctx.warehouse(request).name, record.kind, record.uuid)
+    sql, warehouse = ctx.database.read(), ctx.warehouse(request).name
+    pointers = relations.having_uuid(sql, record.uuid) if record.kind and record.uuid else []
     try:
-        if relation is not None:
-            return ctx.files.load(relation.metadata_location, kind=relation.kind)
+        for pointer in pointers:
+            target = Target(pointer.kind, pointer.warehouse, pointer.namespace, pointer.name)
+            is_same = (pointer.warehouse, pointer.kind) == (warehouse, record.kind)
+            if is_same and ctx.gate.allows(sql, request, Need(Privilege.READ, target)):
+                return ctx.files.load(pointer.metadata_location, kind=pointer.kind)
     except (MetadataMissing, MetadataCorrupt) as exc:
         raise _outlived(record) from exc
     raise _outlived(record)

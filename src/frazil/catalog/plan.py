@@ -43,6 +43,7 @@ class Plan:
     new: Version | None
     kind: str = "table"
     claims: Mapping[str, str] = field(default_factory=dict)  # the places that it adds, and how they were spelled
+    names_uuid: bool = False  # the client chose the UUID of a new table
 
     @property
     def result(self) -> Version:
@@ -64,7 +65,8 @@ def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, 
         else load_base(ctx, change.name, relation)
     )
     old, old_location = (base.metadata, base.location) if base else (None, None)
-    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=ctx.new_uuid())
+    new_uuid = ctx.new_uuid()
+    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=new_uuid)
     if metadata is None:
         return Plan(change.name, base, None)
     chosen = None
@@ -74,7 +76,9 @@ def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, 
         metadata["location"] = next(iter(chosen.values()))
     claims = check_places(ctx, sql, request, warehouse, change.name, metadata, old, chosen=chosen)
     location = metadata_location(metadata, old_location, ctx.new_uuid())
-    return Plan(change.name, base, table_version(location, metadata, base, rule=ctx.files.rule), claims=claims)
+    version = table_version(location, metadata, base, rule=ctx.files.rule)
+    names_uuid = base is None and metadata["table-uuid"] != new_uuid
+    return Plan(change.name, base, version, claims=claims, names_uuid=names_uuid)
 
 
 def _check_free(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:

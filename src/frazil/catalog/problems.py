@@ -35,6 +35,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.PropertyRefused: (403, "ForbiddenException"),
     # 403 as in other catalogs: a 409 would make Java retry a commit that can never succeed.
     errors.LocationOccupied: (403, "ForbiddenException"),
+    errors.UuidTaken: (403, "ForbiddenException"),
     errors.Unprocessable: (422, "UnprocessableEntityException"),
     errors.KeyReused: (422, "UnprocessableEntityException"),
     errors.MetadataCorrupt: (422, "UnprocessableEntityException"),

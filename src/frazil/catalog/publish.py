@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from frazil.catalog import faults, places
+from frazil.catalog import faults, places, uuid_rights
 from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response
@@ -26,7 +26,15 @@ from frazil.catalog.store import relations
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.relations import Swap
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import BadRequest, CommitConflict, CommitUnknown, InvalidChange, NoSuchNamespace, Unavailable
+from frazil.errors import (
+    BadRequest,
+    CommitConflict,
+    CommitUnknown,
+    InvalidChange,
+    NoSuchNamespace,
+    Unavailable,
+    UuidTaken,
+)
 
 FREE_TRIES = 3  # after this many lost races a commit locks its tables first
 MAX_TRIES = 20
@@ -93,7 +101,7 @@ def publish(
         ctx.files.write_versions(changed)
         faults.reach("metadata.written")
         answer = transact(ctx, request, lambda sql: _swap_all(ctx, sql, request, warehouse, plans, response))
-    except LostRace:
+    except (LostRace, UuidTaken):
         # Certain: the transaction was undone, so no pointer can ever lead to these files.
         for version in changed:
             ctx.files.delete(version.location)
@@ -158,6 +166,9 @@ def _order(name: Name) -> tuple[str, str]:
 def _swap_all(
     ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
 ) -> Response:
+    for plan in sorted(plans, key=lambda plan: plan.result.metadata[f"{plan.kind}-uuid"]) if len(plans) > 1 else plans:
+        if plan.names_uuid:
+            uuid_rights.check_uuid(ctx, sql, request, warehouse, plan.result.metadata, plan.kind)
     *others, last = sorted(plans, key=lambda plan: _order(plan.name))
     for plan in others:
         _swap(ctx, sql, warehouse, plan, ())

@@ -50,6 +50,7 @@
     │   ├── ForeignFile              a snapshot names a file that is not in the table's own places
     │   ├── PropertyRefused          a property that makes clients load code or connect to other hosts
     │   ├── LocationOccupied         overlaps the location of another table, view or namespace; names it
+    │   ├── UuidTaken                a new table is to have the UUID of another one
     │   ├── Unprocessable            well-formed, but contradictory
     │   │   ├── KeyReused            an idempotency key was sent with a different request
     │   │   └── MetadataCorrupt      the metadata file exists, but is not valid table metadata
@@ -139,6 +140,7 @@ from frazil.errors.catalog import (
     Unprocessable,
     UnsupportedBody,
     UrlTooLong,
+    UuidTaken,
 )
 from frazil.errors.pipelines import AuditFailed, MessagesLost, PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.errors.project import (
@@ -269,6 +271,7 @@ __all__ = [
     "UnsupportedBody",
     "UpkeepError",
     "UrlTooLong",
+    "UuidTaken",
     "VectorError",
     "WriteFailed",
     "WriterFenced",

@@ -162,6 +162,14 @@ class LocationOccupied(CatalogError):
         self.location, self.occupant = location, occupant
 
 
+class UuidTaken(CatalogError):
+    """Another table or view has the UUID that a new one is to have."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"The UUID {uuid} belongs to another table or view", hint="leave the UUID to the catalog")
+        self.uuid = uuid
+
+
 class Unprocessable(CatalogError):
     """The request is well-formed, but contradicts itself or the stored state."""
 

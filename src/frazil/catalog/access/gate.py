@@ -293,6 +293,11 @@ class Gate:
         relation = relations.find(sql, target.warehouse, Name(tuple(target.namespace.split(SEPARATOR)), target.name))
         return relation is None or relation.kind != target.kind
 
+    def allows(self, sql: Sql, request: Request, need: Need) -> bool:
+        """Whether the caller has a privilege on something that the request does not name."""
+        caller = request.caller
+        return caller is None or need.privilege in caller.ceiling & self._privileges(sql, caller, need.target)
+
     def require(self, sql: Sql, request: Request, need: Need) -> None:
         """Passes when the caller has what an operation has found that the request needs as well."""
         caller = request.caller

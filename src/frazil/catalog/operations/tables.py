@@ -6,7 +6,7 @@ from concurrent.futures import wait
 
 import orjson
 
-from frazil.catalog import fields, metadata, place_rights, places, plan, publish
+from frazil.catalog import fields, metadata, place_rights, places, plan, publish, uuid_rights
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
@@ -266,17 +266,20 @@ def _point_to(
     relation = relations.find(sql, warehouse.name, name)
     if relation is not None and (relation.kind == "view" or not overwrite):
         raise taken_error(name, relation.kind, wanted="table")
+    uuid_rights.check_uuid(ctx, sql, request, warehouse, version.metadata, "table")
     old = relation.metadata_location if relation else None
     uuid, place = version.metadata["table-uuid"], version.metadata["location"]
     versions.keep_current(sql, warehouse.name, name)  # the new version's log need not name the one that it replaces
     if not relations.swap(sql, warehouse.name, relations.Swap(name, "table", old, version.location, uuid, place)):
         raise CommitConflict(f"Table {name} was changed at the same time; retry")
-    claim_registered(ctx, sql, warehouse, new, replaced=relation is not None and relation.uuid != uuid)
+    claim_registered(ctx, sql, request, warehouse, new, replaced=relation is not None and relation.uuid != uuid)
     ctx.gate.own(sql, request, [new.target(warehouse.name)])
     return table_response(version)
 
 
-def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *, replaced: bool = False) -> None:
+def claim_registered(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, new: Plan, *, replaced: bool = False
+) -> None:
     """Claims the places of a table or view that is registered; `replaced` gives up those of the one that had
     its name.
     """
@@ -284,7 +287,8 @@ def claim_registered(ctx: Context, sql: Sql, warehouse: Warehouse, new: Plan, *,
         place_store.release(sql, warehouse=warehouse.name, name=new.name)
     folds = ctx.folds(warehouse)
     if not places.claim(sql, ctx.warehouses, warehouse, [(new.name, new.claims)], folds=folds):
-        places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims, folds=folds)  # says which
+        with place_rights.unnamed_occupants(ctx, request, warehouse):
+            places.check_free(sql, ctx.warehouses, warehouse, new.name, new.claims, folds=folds)  # says which
         raise CommitConflict(f"Cannot register {new.name}: another table took its location at the same time; retry")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.catalog import fields, plan, publish
+from frazil.catalog import fields, plan, publish, uuid_rights
 from frazil.catalog.commit import parse_change
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response
@@ -133,9 +133,10 @@ def _point_to(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, ne
     )
     if namespaces.find(sql, warehouse.name, swap.name.namespace) is None:
         raise NoSuchNamespace(show(swap.name.namespace))
+    uuid_rights.check_uuid(ctx, sql, request, warehouse, version.metadata, "view")
     if not relations.swap(sql, warehouse.name, swap):
         relation = relations.find(sql, warehouse.name, swap.name)
         raise taken_error(swap.name, relation.kind if relation else "view", wanted="view")
-    claim_registered(ctx, sql, warehouse, new)
+    claim_registered(ctx, sql, request, warehouse, new)
     ctx.gate.own(sql, request, [new.target(warehouse.name)])
     return table_response(version)

@@ -73,16 +73,6 @@ def find_free(
     return (str(rows[0][0]), rows[0][1], bool(rows[0][2])) if rows else None
 
 
-def find_by_uuid(sql: Sql, warehouse: str, kind: str, uuid: str) -> Relation | None:
-    """The table or view with this uuid, whatever its name is now. Reads all rows of the warehouse."""
-    statement = (
-        "SELECT kind, uuid, metadata_location, previous_location FROM relations WHERE warehouse = ? AND kind "
-        "= ? AND uuid = ?"
-    )
-    rows = sql.rows(statement, warehouse, kind, uuid)
-    return Relation(*rows[0]) if rows else None
-
-
 def lock(sql: Sql, warehouse: str, name: Name) -> None:
     """Keeps others from changing the row until the transaction ends; nothing happens when there is none."""
     statement = "UPDATE relations SET location = location WHERE warehouse = ? AND namespace = ? AND name = ?"
@@ -192,6 +182,12 @@ def all_pointers(sql: Sql) -> list[Pointer]:
     """Every table and view of every warehouse in the database, also of warehouses that this server does not have."""
     statement = f"SELECT {_POINTER} FROM relations ORDER BY uuid, warehouse, namespace, name"  # noqa: S608  # a constant
     return [Pointer(*row) for row in sql.rows(statement)]
+
+
+def having_uuid(sql: Sql, uuid: str) -> list[Pointer]:
+    """The tables and views of any warehouse with this UUID, whatever their names are now. Reads all rows."""
+    statement = f"SELECT {_POINTER} FROM relations WHERE uuid = ? ORDER BY warehouse, namespace, name"  # noqa: S608
+    return [Pointer(*row) for row in sql.rows(statement, uuid)]
 
 
 def pointers_with(sql: Sql, uuid: str, locations: Sequence[str]) -> list[Pointer]:
