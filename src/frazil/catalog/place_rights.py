@@ -22,7 +22,7 @@ from frazil.catalog.fields import Json
 from frazil.catalog.http import Request
 from frazil.catalog.locations import default_location, default_namespace_location, folder_name, parse_location
 from frazil.catalog.names import SEPARATOR, Name, Namespace
-from frazil.catalog.places import keys_of
+from frazil.catalog.places import has_twin, keys_of
 from frazil.catalog.store import namespaces
 from frazil.catalog.store import places as store
 from frazil.catalog.store.database import Sql
@@ -76,22 +76,44 @@ def check_namespace_place(
 
 
 def namespace_place(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace) -> str | None:
-    """The location that a new namespace has to have because there are files in its folder, which are not its
-    creator's; None if it needs none.
+    """The location that a new namespace has to have because its folder is another namespace's as well, or there are
+    files in it that are not its creator's; None if it needs none.
     """
-    if request.caller is None or _may_have_default(ctx, sql, request, warehouse, namespace):
+    if request.caller is None:
+        return None
+    keys = keys_of([default_namespace_location(warehouse.root, namespace)])
+    shared = _is_shared(sql, warehouse, namespace, keys)
+    if not shared and _may_have_default(ctx, sql, request, warehouse, namespace):
         return None
     return f"{_folder(sql, warehouse, namespace[:-1])}/{folder_name(namespace[-1])}-{ctx.new_uuid()[:8]}"
 
 
 def _may_have_default(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, namespace: Namespace) -> bool:
-    """Whether a namespace may have its default location: the caller manages what contains it, or it is empty. The
-    folder of the parent need not contain it: the parent may have a location of its own.
+    """Whether a namespace may have its default location: the caller manages what contains it, or it is empty and no
+    one else's. The folder of the parent need not contain it: the parent may have a location of its own.
     """
     location = default_namespace_location(warehouse.root, namespace)
-    containers = {_container(sql, warehouse, namespace[:-1], key) for key in keys_of([location])}
-    managed = all(Privilege.MANAGE in ctx.gate.privileges(request, container) for container in containers)
-    return managed or is_empty(ctx, location)
+    keys = keys_of([location])
+    containers = {_container(sql, warehouse, namespace[:-1], key) for key in keys}
+    if all(Privilege.MANAGE in ctx.gate.privileges(request, container) for container in containers):
+        return True
+    folds = ctx.folds(warehouse)
+    occupied = (
+        store.find_overlap(sql, key, warehouse=warehouse.name, name=None, folders=(), folds=folds) for key in keys
+    )
+    return not any(occupied) and not _is_shared(sql, warehouse, namespace, keys) and is_empty(ctx, location)
+
+
+def _is_shared(sql: Sql, warehouse: Warehouse, namespace: Namespace, keys: Iterable[str]) -> bool:
+    """Whether the default folder of a namespace is that of another one, or lies in it. The namespaces above do not
+    count.
+    """
+    above = {(warehouse.name, SEPARATOR.join(namespace[:depth])) for depth in range(1, len(namespace) + 1)}
+    for key in keys:
+        other = store.find_namespace_above(sql, key)
+        if other is not None and (other.warehouse, other.namespace) not in above:
+            return True
+    return has_twin(sql, warehouse, namespace)
 
 
 def empty_place(ctx: Context, request: Request, chosen: Mapping[str, str]) -> bool:
@@ -130,15 +152,11 @@ def _container(sql: Sql, warehouse: Warehouse, namespace: Namespace, key: str) -
     if folder is not None:
         own = SEPARATOR.join(namespace)
         inner = store.find_namespace_above(sql, key)
-        # The location of another namespace may lie in the folder of this one.
+        # The location of another namespace may be the folder of this one, or lie in it.
         if (
             inner is None
-            or len(inner.place) <= len(folder)
-            or (inner.warehouse, inner.namespace)
-            == (
-                warehouse.name,
-                own,
-            )
+            or len(inner.place) < len(folder)
+            or (inner.warehouse, inner.namespace) == (warehouse.name, own)
         ):
             return Target("namespace", warehouse.name, own)
     inside = key.startswith((warehouse.place.key, warehouse.real_key))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from frazil.catalog.fields import Json
 from frazil.catalog.locations import Place, default_location, fold_key, folder_name, parse_location
 from frazil.catalog.metadata import parse_file
-from frazil.catalog.names import SEPARATOR, Name
+from frazil.catalog.names import SEPARATOR, Name, Namespace
 from frazil.catalog.store import namespaces
 from frazil.catalog.store import places as store
 from frazil.catalog.store.database import Database, Sql, Statement
@@ -148,6 +148,20 @@ def _namespace_at(sql: Sql, warehouse: Warehouse, path: str) -> str:
             level = next((end for end in ends if folder_name(end) == folder), folder)
         levels = (*levels, level)
     return SEPARATOR.join(levels)
+
+
+def has_twin(sql: Sql, warehouse: Warehouse, namespace: Namespace) -> bool:
+    """Whether another namespace has the default folder of this one, or one above it: the name of one may be what
+    `folder_name` makes of the other's.
+    """
+    for depth, level in enumerate(namespace):
+        folder = folder_name(level)
+        if _CHANGED_NAME.search(folder):
+            children = namespaces.list_children(sql, warehouse.name, namespace[:depth], after="", limit=100_000)
+            ends = (child.rpartition(SEPARATOR)[2] for child in children)
+            if any(end != level and folder_name(end) == folder for end in ends):
+                return True
+    return False
 
 
 def default_place(

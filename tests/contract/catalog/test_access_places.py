@@ -12,6 +12,7 @@ import pytest
 
 from frazil.catalog import Target, open_database, running_catalog, store_missing_places
 from frazil.catalog.cache import VersionCache
+from frazil.catalog.locations import folder_name
 from frazil.catalog.warehouse import MetadataFiles
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
@@ -271,6 +272,48 @@ def test_a_child_namespace_does_not_get_the_folder_of_a_dropped_table(guarded: G
     assert ann.post("/namespaces", {"namespace": ["ns", "t"]}).body["properties"]["location"].startswith(f"{left}-")
     assert ann.post("/namespaces/ns%1Ft/properties", {"removals": ["location"]}).error[:2] == FORBIDDEN
     assert bob.post("/namespaces/ns%1Ft/properties", {"removals": ["location"]}).status == 200
+
+
+def test_a_new_namespace_does_not_share_the_folder_of_another(guarded: Guarded, root: Path) -> None:
+    ann = guarded.user("ann", ("create", WAREHOUSE))
+    twin = folder_name("a b")
+
+    def make(client: Client, *levels: str, **properties: str) -> str | None:
+        answer = client.post("/namespaces", {"namespace": levels, "properties": properties})
+        location: str | None = answer.body["properties"].get("location")
+        return location
+
+    make(guarded.admin, "sales", location=f"file://{root}/legacy/sales")
+    for levels in (("legacy",), ("legacy", "sales"), ("legacy", "sales", "deep")):  # contains it, is it, lies in it
+        location = make(ann, *levels) or ""
+        assert re.fullmatch(rf"file://{root}/legacy-[0-9a-f]{{8}}(/\w+-[0-9a-f]{{8}})*", location), levels
+    make(guarded.admin, "a b")
+    assert (make(ann, twin) or "").startswith(f"file://{root}/{twin}-")
+    assert make(guarded.admin, "c d") is None
+    other = folder_name("e f")
+    assert make(ann, other) is None
+    assert (make(guarded.admin, "e f") or "").startswith(f"file://{root}/{other}-")
+    assert ann.post(f"/namespaces/{twin}/properties", {"removals": ["location"]}).error[:2] == FORBIDDEN
+
+
+def test_of_two_namespaces_with_one_folder_the_one_that_names_it_has_it(guarded: Guarded, root: Path) -> None:
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    bob = guarded.user("bob", ("manage", namespace("other")))
+    moved = guarded.admin.post("/namespaces/other/properties", {"updates": {"location": f"{root}/ns"}})
+    assert moved.status == 200
+    file = guarded.admin.create("secret", "other")["metadata-location"]
+    assert guarded.admin.delete("/namespaces/other/tables/secret").status == 204
+    registration = {"name": "secret", "metadata-location": file}
+    assert ann.post("/namespaces/ns/register", registration).error[:2] == FORBIDDEN
+    assert create(ann, root / "ns" / "elsewhere").error[:2] == FORBIDDEN
+    assert bob.post("/namespaces/other/register", registration).status == 200
+
+
+def test_a_namespace_does_not_get_the_place_of_a_table_that_has_no_files_in_it(guarded: Guarded, root: Path) -> None:
+    metadata = {"write.metadata.path": str(root / "elsewhere")}
+    create(guarded.admin, root / "later" / "t", properties=metadata)
+    ann = guarded.user("ann", ("create", WAREHOUSE))
+    assert "location" in ann.post("/namespaces", {"namespace": ["later"]}).body["properties"]
 
 
 def test_a_refused_place_does_not_name_a_table_that_the_caller_may_not_see(guarded: Guarded, root: Path) -> None:

@@ -61,7 +61,7 @@ def find_namespace_above(sql: Sql, key: str) -> Occupant | None:
 
 
 def find_overlap(
-    sql: Sql, key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]], folds: bool
+    sql: Sql, key: str, *, warehouse: str, name: Name | None, folders: Sequence[tuple[str, str]], folds: bool
 ) -> Occupant | None:
     """A table or view other than `name` whose place is this one, contains it or lies in it; or a namespace whose
     location is or lies in it.
@@ -71,7 +71,7 @@ def find_overlap(
 
 
 def overlap_query(
-    key: str, *, warehouse: str, name: Name, folders: Sequence[tuple[str, str]], folds: bool
+    key: str, *, warehouse: str, name: Name | None, folders: Sequence[tuple[str, str]], folds: bool
 ) -> Statement:
     """The query of `find_overlap`. `folders` are the (warehouse, namespace) that have this place as their default
     folder, if they exist.
