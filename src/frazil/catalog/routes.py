@@ -147,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
         f"{_NS}/tables/{{table}}/unregister",
         "unregisterTable",
         tables.unregister_table,
-        on_relation(P.DROP),
+        needs.UNREGISTER,
         writes=True,
     ),
     Route("POST", "/v1/{prefix}/tables/rename", "renameTable", tables.rename_table, on_rename("table"), writes=True),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from frazil.catalog import list_keys, newest_records, revoke_token, rotate_token, running_catalog
+from frazil.catalog import Target, list_keys, newest_records, revoke_token, rotate_token, running_catalog
 from frazil.catalog.access.privileges import Privilege, included
 from frazil.catalog.http import Request
 from frazil.catalog.names import Name
@@ -194,7 +194,7 @@ MATRIX: dict[str, str] = {
     "cancelPlanning": "read",
     "fetchScanTasks": "read",
     "registerTable": "register",
-    "unregisterTable": "drop",
+    "unregisterTable": "drop+read",
     "renameTable": "drop+create",
     "commitTransaction": "write",
     "listViews": "discover",
@@ -364,6 +364,30 @@ def test_grants_move_with_a_renamed_table_and_both_sides_are_needed(guarded: Gua
     assert ann.get("/namespaces/to/tables/u").status == 200
     guarded.admin.create("t")
     assert ann.get("/namespaces/ns/tables/t").status == 404
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+def test_drop_alone_does_not_move_a_table_into_a_namespace_of_the_caller(guarded: Guarded, kind: str) -> None:
+    restore(guarded.admin, "ns")
+    guarded.admin.post("/namespaces", {"namespace": ["own"]})
+    name = kind[0]
+    ann = guarded.user("ann", ("purge", Target(kind, "default", "ns", name)), ("manage", namespace("own")))
+    guarded.grant("create", namespace("ns"), "ann")
+    source = {"namespace": ["ns"], "name": name}
+    body = {"source": source, "destination": {"namespace": ["own"], "name": name}}
+    refused = ann.post(f"/{kind}s/rename", body).error
+    assert refused[:2] == (403, "ForbiddenException")
+    assert "manage" in refused[2]
+    assert ann.post(f"/{kind}s/rename", body | {"destination": source | {"name": "renamed"}}).status == 204
+    assert ann.get(f"/namespaces/ns/{kind}s/renamed").status == 403
+
+
+def test_unregister_answers_with_metadata_and_needs_read_as_well(guarded: Guarded) -> None:
+    guarded.admin.create("t")
+    ann = guarded.user("ann", ("drop", table("t")))
+    assert ann.post("/namespaces/ns/tables/t/unregister", {}).error[:2] == (403, "ForbiddenException")
+    guarded.grant("read", table("t"), "ann")
+    assert ann.post("/namespaces/ns/tables/t/unregister", {}).status == 200
 
 
 def test_a_commit_of_several_tables_is_checked_for_each(guarded: Guarded) -> None:

@@ -147,18 +147,29 @@ def _drop_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
 DROP_TABLE = Needs("drop on the table; purge, if its files are to be deleted", _drop_table)
 
 
+def _unregister(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    names = request.variables
+    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
+    return (Need(P.DROP, target), Need(P.READ, target))
+
+
+UNREGISTER = Needs("drop and read on the table: the answer has its metadata", _unregister)
+
+
 def on_rename(kind: str) -> Needs:
     """Both sides: the table or view goes away from one namespace and comes into the other."""
 
     def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
         body, warehouse = request.json(), _warehouse(request, warehouses)
         source, target = parse_name(body.get("source"), "source"), parse_name(body.get("destination"), "destination")
-        return (
-            Need(P.DROP, _relation(kind, warehouse, source)),
-            Need(P.CREATE, Target("namespace", warehouse, target.key)),
-        )
+        moved = _relation(kind, warehouse, source)
+        both = (Need(P.DROP, moved), Need(P.CREATE, Target("namespace", warehouse, target.key)))
+        # In another namespace it inherits other grants.
+        return both if source.key == target.key else (Need(P.MANAGE, moved), *both)
 
-    return Needs(f"drop on the {kind}, and create on the namespace that it moves to", find)
+    return Needs(
+        f"drop on the {kind}, and create on the namespace; manage on the {kind}, if the namespace is another one", find
+    )
 
 
 def _commit_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
