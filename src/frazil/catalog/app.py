@@ -24,6 +24,7 @@ from frazil.catalog.connections import Connections
 from frazil.catalog.context import Context
 from frazil.catalog.http import (
     FORM,
+    FORM_BYTES,
     GZIP_FROM_BYTES,
     JSON,
     Abandoned,
@@ -114,6 +115,8 @@ class CatalogApp:
         self._quick_inline = ctx.database.local
         self._turns = Turns()
         self.connections = Connections(ctx.limits)
+        form_bytes = min(ctx.limits.body_bytes, FORM_BYTES)
+        self._form_limits = ctx.limits.model_copy(update={"body_bytes": form_bytes})
         self._numbers = itertools.count(1)
         self._run_id = secrets.token_hex(4)
 
@@ -255,7 +258,7 @@ class CatalogApp:
                 request.body = await read_body(
                     headers,
                     receive,
-                    limits=self.ctx.limits,
+                    limits=self._form_limits if route.form else self.ctx.limits,
                     share=share,
                     threads=self._unpackers,
                     content_type=FORM if route.form else JSON,

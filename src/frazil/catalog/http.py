@@ -36,6 +36,7 @@ Receive = Callable[[], Coroutine[Any, Any, Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
+FORM_BYTES = 64 * 1024  # of a form: unknown callers send them
 JSON, FORM = b"application/json", b"application/x-www-form-urlencoded"
 JSON_TYPE = (b"content-type", JSON)
 ARROW_STREAM = "application/vnd.apache.arrow.stream"

@@ -336,6 +336,21 @@ def test_a_warehouse_without_grants_does_not_exist(guarded: Guarded) -> None:
         assert "cold" not in str(missing.body)
 
 
+def test_a_caller_without_grants_does_not_learn_the_name_of_the_default_warehouse(guarded: Guarded) -> None:
+    refused = guarded.user("ann").raw("GET", "/v1/config")
+    assert refused.error[:2] == (404, "NoSuchWarehouseException")
+    assert "default" not in str(refused.body)
+
+
+def test_properties_of_a_namespace_are_for_callers_with_grants_on_it(guarded: Guarded) -> None:
+    guarded.admin.post("/namespaces", {"namespace": ["ns"], "properties": {"budget": "42"}})
+    guarded.admin.create("t")
+    ann = guarded.user("ann", ("read", table("t")))
+    assert ann.get("/namespaces/ns").body == {"namespace": ["ns"], "properties": {}}
+    guarded.grant("discover", namespace("ns"), "ann")
+    assert ann.get("/namespaces/ns").body["properties"]["budget"] == "42"
+
+
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from frazil.catalog.operations import references
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
@@ -119,3 +120,22 @@ def test_indexes_of_a_dropped_table_do_not_come_to_a_new_one(guarded: Guarded, e
     body = {"name": "pay", "metadata-location": victim["metadata-location"]}
     assert ann.post("/namespaces/hr/register", body).status == 200  # the table itself has its indexes again
     assert [index["name"] for index in ann.get("/namespaces/hr/tables/pay/indexes").body["indexes"]] == ["i"]
+
+
+def test_the_token_of_a_page_of_references_names_no_table(
+    guarded: Guarded, eve: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "PAGE_SECONDS", -1.0)  # a page for each table
+    hidden = [guarded.admin.create(name, "hr") for name in ("pay", "bonus", "staff")]
+    eve.create("mine", "eve")
+    files = [loaded["metadata-location"] for loaded in hidden]
+    body: dict[str, Any] = {"files": files, "other-than": {"namespace": ["eve"], "name": "mine"}}
+    pages = [eve.post("/tables/references", body).body]
+    while token := pages[-1]["next-page-token"]:
+        pages.append(eve.post("/tables/references", body | {"page-token": token}).body)
+    assert sorted(entry["file"] for page in pages for entry in page["referenced"]) == sorted(files)
+    assert len(pages) == 3
+    names = ["hr", "pay", "bonus", "staff", *(loaded["metadata"]["table-uuid"] for loaded in hidden)]
+    assert not [name for page in pages for name in names if name in (page["next-page-token"] or [])]
+    mine = guarded.admin.post("/tables/references", body).body["next-page-token"]
+    assert mine not in [page["next-page-token"] for page in pages]  # each principal has its own

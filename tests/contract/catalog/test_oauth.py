@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,3 +230,17 @@ def test_a_wrong_secret_is_in_the_audit_log_and_the_secret_is_not(tmp_path: Path
         [record] = newest_records(guarded.database.read(), limit=10, decision="refused")
         assert (record.operation, record.address) == ("issueToken", "127.0.0.1")
         assert secret not in str(record)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_unknown_caller_cannot_send_a_long_form(guarded: Guarded, path: str, packed: bool) -> None:
+    def send(size: int) -> int:
+        body = b"grant_type=x&a=" + b"a" * size
+        headers = {"Content-Type": "application/x-www-form-urlencoded"} | (
+            {"Content-Encoding": "gzip"} if packed else {}
+        )
+        data = gzip.compress(body) if packed else body
+        return requests.post(guarded.server.uri + path, data=data, headers=headers, timeout=60).status_code
+
+    assert (send(60 * 1024), send(64 * 1024)) == (400, 413)

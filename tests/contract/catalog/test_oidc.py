@@ -97,6 +97,8 @@ def test_forged_and_foreign_tokens_are_401(lake: Lake) -> None:
         "another key": lake.second.sign(iss=first.uri),
         "expired": first.sign(exp=now - 60),
         "no end": first.sign(exp=None),
+        "an end as text": first.sign(exp=str(now + 600)),
+        "an end that never comes": first.sign(exp=float("inf")),
         "not yet valid": first.sign(nbf=now + 120),
         "issued in the future": first.sign(iat=now + 120),
         "another audience": first.sign(aud="elsewhere"),

@@ -61,6 +61,8 @@ def decode(
             leeway=LEEWAY_SECONDS,
             options={"require": ["iss", "aud", "exp", "sub", *required], "enforce_minimum_key_length": True},
         )
-    except (jwt.PyJWTError, ValueError, TypeError) as exc:
+    except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as exc:
         raise RefusedToken(str(exc)) from None
-    return claims
+    if not isinstance(claims["exp"], int | float):  # the library takes a number in a text, too
+        raise RefusedToken("expected a number as exp")
+    return claims | {"exp": int(claims["exp"])}

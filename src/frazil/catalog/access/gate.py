@@ -279,7 +279,9 @@ class Gate:
         if not store.granted(sql, caller.grantees, (target.warehouse, "", "", "")) and not store.sees_inside(
             sql, caller.grantees, (target.warehouse, "", "", "")
         ):
-            asked = request.variables.get("prefix") or request.query.get("warehouse") or target.warehouse
+            asked = request.variables.get("prefix") or request.query.get("warehouse")
+            if not asked:
+                return NoSuchWarehouse("The request names no warehouse, and there is none that you may see")
             return NoSuchWarehouse(f"Warehouse does not exist: {asked}")
         namespace = show(target.namespace.split(SEPARATOR))
         if target.kind == "namespace":

@@ -62,11 +62,12 @@ def create_namespace(ctx: Context, request: Request) -> Response:
 
 
 def load_namespace(ctx: Context, request: Request) -> Response:
-    namespace = request.namespace
-    properties = _load(ctx, request)
-    return json_response(
-        {"namespace": list(namespace), "properties": _shown(ctx.warehouse(request), namespace, properties)}
-    )
+    """The properties, unless the caller sees the namespace only because of something in it."""
+    namespace, warehouse = request.namespace, ctx.warehouse(request)
+    properties = _shown(warehouse, namespace, _load(ctx, request))
+    if not ctx.gate.sees_all(request, Target("namespace", warehouse.name, SEPARATOR.join(namespace))):
+        properties = {}
+    return json_response({"namespace": list(namespace), "properties": properties})
 
 
 def _shown(warehouse: Warehouse, namespace: Namespace, properties: dict[str, str]) -> dict[str, str]:

@@ -4,7 +4,10 @@ them.
 
 from __future__ import annotations
 
+import hmac
 import time
+from collections.abc import Callable
+from operator import itemgetter
 
 from frazil.catalog import fields
 from frazil.catalog.access.privileges import Target
@@ -20,6 +23,7 @@ WHERE = "References request"
 MOST_FILES = 50_000
 PAGE_SECONDS = 15.0  # after so long the answer says where the next request goes on
 WAIT_SECONDS = 60.0
+Order = Callable[[Pointer], list[str]]
 HIDDEN = "(a table that you may not see)"
 
 
@@ -37,7 +41,9 @@ def find_references(ctx: Context, request: Request) -> Response:
     after = fields.texts(body, "page-token", WHERE) if body.get("page-token") is not None else []
     if not can_plan():
         return json_response({"referenced": [], "unknown": "the server has no pyarrow (pip install 'frazil[sinks]')"})
-    pointers = [pointer for pointer in _pointers(ctx, request, skipped) if _key(pointer) > after]
+    order = _order(ctx, request)
+    keyed = sorted(((order(pointer), pointer) for pointer in _pointers(ctx, request, skipped)), key=itemgetter(0))
+    pointers = [pointer for key, pointer in keyed if key > after]
     # One at a time: each reads what the one before has learned, and none takes the threads of all other requests.
     if not ctx.guard.busy.acquire(timeout=WAIT_SECONDS):
         raise Unavailable("another request for references is under way; retry")
@@ -55,9 +61,18 @@ def _pointers(ctx: Context, request: Request, skipped: Name | None) -> list[Poin
     return [pointer for pointer in pointers if (pointer.warehouse, pointer.namespace, pointer.name) != own]
 
 
-def _key(pointer: Pointer) -> list[str]:
-    """The order in which tables are looked at: a rename meanwhile does not move one behind the others."""
-    return [pointer.uuid, pointer.warehouse, pointer.namespace, pointer.name]
+def _order(ctx: Context, request: Request) -> Order:
+    """The order in which tables are looked at: a rename meanwhile does not move one behind the others. A token says how
+    far a client is; with authentication it does not tell names and UUIDs, and each principal has an order of its own.
+    """
+    if request.caller is None:
+        return lambda pointer: [pointer.uuid, pointer.warehouse, pointer.namespace, pointer.name]
+    secret = ctx.gate.plan_secret(request)
+
+    def hashed(*parts: str) -> str:
+        return hmac.digest(secret, "\x00".join(("references", *parts)).encode(), "sha256").hex()
+
+    return lambda pointer: [hashed(pointer.uuid), hashed(pointer.warehouse, pointer.namespace, pointer.name)]
 
 
 def _look(ctx: Context, request: Request, candidates: Candidates, pointers: list[Pointer]) -> dict[str, object]:
@@ -69,7 +84,7 @@ def _look(ctx: Context, request: Request, candidates: Candidates, pointers: list
             unknown = exc.message if _sees(ctx, request, pointer) else "a table that you may not see cannot be read"
             break
         if time.monotonic() > until and pointer is not pointers[-1]:
-            token = _key(pointer)
+            token = _order(ctx, request)(pointer)
             break
     hidden = {pointer.label for pointer in pointers if not _sees(ctx, request, pointer)} if ctx.gate.on else set()
     references = [
