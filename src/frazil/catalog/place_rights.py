@@ -4,8 +4,9 @@ What contains a place is the table itself, its namespace, the warehouse, or the 
 allowed outside of all warehouses. `create` alone gives the default location, while there is no file in it: those of a
 dropped table stay behind, and do not belong to the creator of the next one.
 
-A staged table has files before it exists. Its uuid proves that it was staged for this caller at this location, so
-nothing has to be stored until the commit that creates it.
+A staged table has files before it exists. The catalog stages it at a place of its own, with a random suffix; its uuid
+proves that it was staged for this caller at this location, so nothing has to be stored until the commit that creates
+it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import Request
 from frazil.catalog.locations import default_location, default_namespace_location, folder_name, parse_location
+from frazil.catalog.metadata import parse_file
 from frazil.catalog.names import SEPARATOR, Name, Namespace
 from frazil.catalog.places import has_twin, keys_of
-from frazil.catalog.store import namespaces
+from frazil.catalog.store import namespaces, versions
 from frazil.catalog.store import places as store
 from frazil.catalog.store.database import Sql
 from frazil.catalog.warehouse import Warehouse
-from frazil.errors import LocationOccupied
+from frazil.errors import LocationOccupied, MetadataCorrupt, MetadataMissing
 
 STAGED_MS = 24 * 3600 * 1000  # that a staged table may wait for its commit
-_SUFFIX = r"(-[0-9a-f-]{8,36})?/"  # of the catalog, or of Trino
+_SUFFIX = r"-[0-9a-f-]{8,36}/"  # of the catalog, or of Trino
 
 
 def check_places(
@@ -95,7 +97,7 @@ def _may_have_default(ctx: Context, sql: Sql, request: Request, warehouse: Wareh
     location = default_namespace_location(warehouse.root, namespace)
     keys = keys_of([location])
     containers = {_container(sql, warehouse, namespace[:-1], key) for key in keys}
-    if all(Privilege.MANAGE in ctx.gate.privileges(request, container) for container in containers):
+    if _manages(ctx, request, containers):
         return True
     folds = ctx.folds(warehouse)
     occupied = (
@@ -147,6 +149,10 @@ def _require(
         ctx.gate.require(sql, request, Need(Privilege.MANAGE, _container(sql, warehouse, namespace, key)))
 
 
+def _manages(ctx: Context, request: Request, containers: Iterable[Target]) -> bool:
+    return all(Privilege.MANAGE in ctx.gate.privileges(request, container) for container in containers)
+
+
 def _container(sql: Sql, warehouse: Warehouse, namespace: Namespace, key: str) -> Target:
     folder = next((folder for folder in _folders(sql, warehouse, namespace) if key.startswith(folder)), None)
     if folder is not None:
@@ -179,19 +185,43 @@ def _folder(sql: Sql, warehouse: Warehouse, namespace: Namespace) -> str:
 
 def _may_create_at(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, metadata: Json) -> bool:
     """Whether this is where the catalog itself would put the new table or view, or where it was staged."""
-    location = metadata["location"]
-    if _is_staged(ctx, request, warehouse, name, metadata):
+    if _is_staged(ctx, request, warehouse, name, metadata) and not _was_claimed(ctx, sql, metadata):
         return True
+    plain, suffixed = _is_default(sql, warehouse, name, metadata["location"])
+    return (plain or suffixed) and is_empty(ctx, metadata["location"])
+
+
+def _is_default(sql: Sql, warehouse: Warehouse, name: Name, location: str) -> tuple[bool, bool]:
+    """Whether this is the default location of a table or view, and whether it is one with a suffix."""
     properties = namespaces.find(sql, warehouse.name, name.namespace) or {}
-    defaults = keys_of([default_location(warehouse.root, name, properties.get("location"))])
+    defaults, keys = keys_of([default_location(warehouse.root, name, properties.get("location"))]), keys_of([location])
     patterns = [re.compile(re.escape(default[:-1]) + _SUFFIX) for default in defaults]
-    is_default = all(any(pattern.fullmatch(key) for pattern in patterns) for key in keys_of([location]))
-    return is_default and is_empty(ctx, location)
+    suffixed = all(any(pattern.fullmatch(key) for pattern in patterns) for key in keys)
+    return keys.keys() <= defaults.keys(), suffixed
 
 
-def staged_uuid(ctx: Context, request: Request, warehouse: Warehouse, name: Name, location: str) -> str:
-    """The uuid of a table that is staged (version 7: it has the time in it)."""
-    if request.caller is None:
+# --- staged tables ---------------------------------------------------------------------------------------------------
+
+
+def staged_location(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, wanted: str | None
+) -> str | None:
+    """The location that a staged table gets of those that its creator names; None if the catalog has to choose. The
+    default one may be another table's before the commit: it needs manage.
+    """
+    if request.caller is None or not wanted or not _is_default(sql, warehouse, name, wanted)[0]:
+        return wanted
+    containers = {_container(sql, warehouse, name.namespace, key) for key in keys_of([wanted])}
+    return wanted if _manages(ctx, request, containers) else None
+
+
+def staged_uuid(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, location: str, *, chosen: bool
+) -> str:
+    """The uuid of a table that is staged (version 7: it has the time in it). It proves nothing for a place that the
+    caller may name only with manage: that is checked again.
+    """
+    if request.caller is None or not (chosen or _is_default(sql, warehouse, name, location)[1]):
         return ctx.new_uuid()
     return _sign(ctx.gate.plan_secret(request), ctx.clock(), warehouse, name, location)
 
@@ -206,6 +236,23 @@ def _is_staged(ctx: Context, request: Request, warehouse: Warehouse, name: Name,
         return False
     signed = _sign(ctx.gate.plan_secret(request), staged_ms, warehouse, name, metadata["location"])
     return hmac.compare_digest(signed, str(wanted))
+
+
+def _was_claimed(ctx: Context, sql: Sql, metadata: Json) -> bool:
+    """Whether a table or view has had the place of a staged table: it leaves a metadata file when it is dropped."""
+    place, own = parse_location(metadata["location"]), metadata["table-uuid"]
+    if versions.is_former(sql, own):
+        return True
+    files = (entry.location for entry in ctx.files.store(place).list(place))
+    return any(_uuid_in(ctx, file) != own for file in files if file.endswith(".metadata.json"))
+
+
+def _uuid_in(ctx: Context, file: str) -> object:
+    """The UUID of the table that a metadata file describes. A commit that broke off leaves one of its own table."""
+    try:
+        return parse_file(file, ctx.files.read_bytes(file)).get("table-uuid")
+    except (MetadataMissing, MetadataCorrupt):
+        return None
 
 
 def _sign(secret: bytes, at_ms: int, warehouse: Warehouse, name: Name, location: str) -> str:

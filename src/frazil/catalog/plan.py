@@ -111,10 +111,17 @@ def load_current(ctx: Context, name: Name, relation: Relation, *, inline: bool =
 
 
 def new_location(
-    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, properties: Mapping[str, str]
+    ctx: Context,
+    sql: Sql,
+    request: Request,
+    warehouse: Warehouse,
+    name: Name,
+    properties: Mapping[str, str],
+    *,
+    unique: bool = False,
 ) -> dict[str, str]:
     """The keys and the location of a place for a table or view whose creator names none; the properties are its
-    namespace's.
+    namespace's. A unique one always has a suffix.
     """
     with place_rights.unnamed_occupants(ctx, request, warehouse):
         return places.choose_location(
@@ -124,7 +131,7 @@ def new_location(
             name,
             properties,
             new_uuid=ctx.new_uuid,
-            is_empty=lambda keys: place_rights.empty_place(ctx, request, keys),
+            is_empty=lambda keys: not unique and place_rights.empty_place(ctx, request, keys),
             folds=ctx.folds(warehouse),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -64,10 +65,10 @@ def commit_new(client: Client, staged: dict[str, Any], name: str = "t", **change
     return client.post(f"/namespaces/ns/tables/{name}", body)
 
 
-def put_file(location: str, name: str = "data/a.parquet") -> None:
+def put_file(location: str, name: str = "data/a.parquet", content: bytes = b"x") -> None:
     path = Path(location.removeprefix("file://")) / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x")
+    path.write_bytes(content)
 
 
 # --- create ----------------------------------------------------------------------------------------------------------
@@ -144,15 +145,64 @@ def test_who_may_create_gets_404_for_a_table_that_does_not_exist_yet(guarded: Gu
 # --- staged creates --------------------------------------------------------------------------------------------------
 
 
+STAGE = {"stage-create": True}
+
+
 def test_a_staged_table_is_created_where_it_was_staged_with_its_files(guarded: Guarded, root: Path) -> None:
     ann, bob = (guarded.user(name, ("create", namespace("ns"))) for name in ("ann", "bob"))
-    for where in ({}, {"location": f"file://{root}/ns/t"}):
-        staged = create(ann, **{"stage-create": True}, **where).body
+    default = f"file://{root}/ns/t"
+    for where in ({}, {"location": default}, {"location": f"{default}-0f8fad5bd9cb469fa16570867728950e"}):
+        staged = create(ann, **STAGE, **where).body
         put_file(staged["metadata"]["location"])
         assert commit_new(bob, staged).error[:2] == FORBIDDEN
         assert commit_new(ann, staged).status == 200
-        assert ann.delete("/namespaces/ns/tables/t", purgeRequested="true").status == 204
-        (root / "ns" / "t" / "data" / "a.parquet").unlink()
+        assert ann.delete("/namespaces/ns/tables/t").status == 204
+
+
+def test_a_staged_table_gets_a_place_that_no_other_table_gets(guarded: Guarded, root: Path) -> None:
+    ann, bob = (guarded.user(name, ("create", namespace("ns"))) for name in ("ann", "bob"))
+    default = f"file://{root}/ns/t"
+    for client in (ann, guarded.admin):
+        assert re.fullmatch(f"{default}-[0-9a-f]{{8}}", create(client, **STAGE).body["metadata"]["location"])
+    staged = create(ann, default, **STAGE).body  # as Trino does
+    assert create(bob).body["metadata"]["location"] == default
+    assert bob.delete("/namespaces/ns/tables/t").status == 204
+    assert commit_new(ann, staged).body["metadata"]["location"].startswith(f"{default}-")
+    managed = create(guarded.admin, f"file://{root}/ns/u", name="u", **STAGE).body["metadata"]["location"]
+    assert managed == f"file://{root}/ns/u"
+
+
+def test_a_place_that_was_staged_is_used_once(guarded: Guarded, root: Path) -> None:
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    staged = create(ann, **STAGE).body
+    suffixed = create(ann, f"file://{root}/ns/t-1234abcd", **STAGE).body
+    assert commit_new(ann, staged).status == 200
+    assert guarded.admin.delete("/namespaces/ns/tables/t").status == 204
+    assert commit_new(ann, staged).error[:2] == FORBIDDEN
+    assert create(ann, f"file://{root}/ns/t-1234abcd").status == 200
+    assert guarded.admin.delete("/namespaces/ns/tables/t").status == 204
+    assert commit_new(ann, suffixed).error[:2] == FORBIDDEN
+
+
+def test_a_staged_table_is_created_after_a_commit_that_broke_off(guarded: Guarded, root: Path) -> None:
+    ann = guarded.user("ann", ("create", namespace("ns")))
+    staged = create(ann, **STAGE).body
+    left = json.dumps(staged["metadata"]).encode()
+    put_file(staged["metadata"]["location"], "metadata/00000-a.metadata.json", left)  # never current
+    assert commit_new(ann, staged).status == 200
+
+
+def test_rights_at_a_named_place_are_checked_again_when_a_staged_table_is_created(guarded: Guarded, root: Path) -> None:
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    first, second = (create(ann, root / "ns" / place, name=place, **STAGE).body for place in ("deep", "deeper"))
+    elsewhere = create(ann, root / "ns" / "elsewhere", **STAGE).body
+    for staged in (first, second, elsewhere):
+        put_file(staged["metadata"]["location"])
+    assert commit_new(ann, first, name="deep").status == 200
+    guarded.revoke("manage", namespace("ns"), "ann")
+    guarded.grant("create", namespace("ns"), "ann")
+    assert commit_new(ann, second, name="deeper").error[:2] == FORBIDDEN
+    assert commit_new(ann, elsewhere).error[:2] == FORBIDDEN
 
 
 def test_the_commit_of_a_staged_table_names_no_other_place(guarded: Guarded, root: Path) -> None:

@@ -162,11 +162,15 @@ def create_table(ctx: Context, request: Request) -> Response:
     for _ in range(publish.FREE_TRIES):
         sql = ctx.database.read()
         wanted = fields.text_or_none(body, "location", "Create table")
-        location, chosen = new_place(ctx, sql, request, warehouse, name, "table", wanted)
+        if stage:
+            wanted = place_rights.staged_location(ctx, sql, request, warehouse, name, wanted)
+        location, chosen = new_place(ctx, sql, request, warehouse, name, "table", wanted, stage=stage)
         document = new_table(body, location=location, now_ms=ctx.clock(), uuid=ctx.new_uuid())
         claims = plan.check_places(ctx, sql, request, warehouse, name, document, None, chosen=chosen)
         if stage:
-            document["table-uuid"] = place_rights.staged_uuid(ctx, request, warehouse, name, location)
+            document["table-uuid"] = place_rights.staged_uuid(
+                ctx, sql, request, warehouse, name, location, chosen=bool(chosen)
+            )
             folder = plan.metadata_location(document, None, "").rpartition("/")[0]
             ctx.files.make_folders([folder, f"{document['location']}/data"])
             return Response(200, metadata.staged_reply(document), [JSON_TYPE])
@@ -184,16 +188,28 @@ def create_table(ctx: Context, request: Request) -> Response:
 
 
 def new_place(
-    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, kind: str, wanted: str | None
+    ctx: Context,
+    sql: Sql,
+    request: Request,
+    warehouse: Warehouse,
+    name: Name,
+    kind: str,
+    wanted: str | None,
+    *,
+    stage: bool = False,
 ) -> tuple[str, dict[str, str]]:
-    """The location of a new table or view, whose name must be free, and its keys if the catalog chose it."""
+    """The location of a new table or view, whose name must be free, and its keys if the catalog chose it. With
+    authentication, one that is staged gets a place that no other one gets meanwhile.
+    """
+    unique = stage and request.caller is not None
     if wanted:
         check_free(sql, warehouse, name, kind)
         return wanted.rstrip("/"), {}
     keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name, folds=ctx.folds(warehouse))
     properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
-    if occupants is None or occupied or "location" in properties or not place_rights.empty_place(ctx, request, keys):
-        keys = plan.new_location(ctx, sql, request, warehouse, name, properties)
+    is_free = not (unique or occupants is None or occupied or "location" in properties)
+    if not is_free or not place_rights.empty_place(ctx, request, keys):
+        keys = plan.new_location(ctx, sql, request, warehouse, name, properties, unique=unique)
     return next(iter(keys.values())), keys
 
 

@@ -33,6 +33,11 @@ def keep_current(sql: Sql, warehouse: str, name: Name) -> None:
         keep(sql, uuid, (current, previous))
 
 
+def is_former(sql: Sql, uuid: str) -> bool:
+    """Whether a version of the table or view of this UUID is remembered."""
+    return bool(sql.rows("SELECT 1 FROM former_versions WHERE uuid = ? LIMIT 1", uuid))
+
+
 def all_former(sql: Sql) -> list[tuple[str, str]]:
     """(metadata location, UUID) of every version that is remembered."""
     return [(row[0], row[1]) for row in sql.rows("SELECT metadata_location, uuid FROM former_versions")]
