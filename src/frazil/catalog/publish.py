@@ -168,7 +168,7 @@ def _swap_all(
 ) -> Response:
     for plan in sorted(plans, key=lambda plan: plan.result.metadata[f"{plan.kind}-uuid"]) if len(plans) > 1 else plans:
         if plan.names_uuid:
-            uuid_rights.check_uuid(ctx, sql, request, warehouse, plan.result.metadata, plan.kind)
+            uuid_rights.check_uuid(ctx, sql, request, warehouse, plan.result, plan.kind)
     *others, last = sorted(plans, key=lambda plan: _order(plan.name))
     for plan in others:
         _swap(ctx, sql, warehouse, plan, ())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog import Target, open_database, running_catalog, store_missing_places
+from frazil.catalog import Target, open_database, plan, running_catalog, store_missing_places
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.locations import folder_name
 from frazil.catalog.warehouse import MetadataFiles
@@ -430,3 +430,24 @@ def test_authentication_off_leaves_the_choice_of_locations_as_it_was(tmp_path: P
         assert client.create()["metadata"]["location"] == location
         assert client.create("u", location=f"{location}2")["metadata"]["location"] == f"{location}2"
         client.session.close()
+
+
+def test_a_place_that_is_taken_during_a_registration_does_not_tell_by_whom(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = guarded.user("ann", ("manage", namespace("ns")))
+    loaded = create(ann).body
+    assert ann.delete("/namespaces/ns/tables/t").status == 204
+    check, location = plan.check_places, loaded["metadata"]["location"]
+
+    def take_after_check(*values: Any, **options: Any) -> dict[str, str]:
+        claims = check(*values, **options)
+        if options.get("registers"):
+            body = {"name": "hidden", "schema": SCHEMA, "location": location}
+            assert guarded.admin.post("/namespaces/other/tables", body).status == 200
+        return claims
+
+    monkeypatch.setattr(plan, "check_places", take_after_check)
+    body = {"name": "u", "metadata-location": loaded["metadata-location"]}
+    status, _, message = ann.post("/namespaces/ns/register", body).error
+    assert (status, "overlaps another table" in message, "hidden" in message) == (403, True, False)

@@ -1,4 +1,4 @@
-"""UUIDs and access: a chosen UUID, an idempotency key or a page token gives nothing of a table of somebody else."""
+"""UUIDs and access: a chosen UUID, an idempotency key or a page token gives nothing of a table of another owner."""
 
 from __future__ import annotations
 
@@ -14,6 +14,19 @@ from frazil.catalog.operations import references
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
+VIEW = {
+    "name": "v",
+    "schema": SCHEMA,
+    "view-version": {
+        "version-id": 1,
+        "timestamp-ms": 1_700_000_000_000,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["eve"],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+    },
+    "properties": {},
+}
 FORBIDDEN = (403, "ForbiddenException")
 
 
@@ -81,7 +94,7 @@ def test_a_repeat_reads_the_table_as_it_is_now_only_for_who_may_read_it(guarded:
     assert create_with(eve, table_uuid, key).body["metadata"]["properties"]["owner"] == "later"
 
 
-def test_a_new_table_does_not_get_the_uuid_of_a_table_of_somebody_else(guarded: Guarded, eve: Client) -> None:
+def test_a_new_table_does_not_get_the_uuid_of_a_table_of_another_owner(guarded: Guarded, eve: Client) -> None:
     victim = guarded.admin.create("pay", "hr")
     refused = create_with(eve, victim["metadata"]["table-uuid"]).error
     assert refused[:2] == FORBIDDEN
@@ -94,7 +107,7 @@ def test_a_new_table_does_not_get_the_uuid_of_a_table_of_somebody_else(guarded: 
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_registration_does_not_bring_the_uuid_of_a_table_of_somebody_else(
+def test_a_registration_does_not_bring_the_uuid_of_a_table_of_another_owner(
     guarded: Guarded, eve: Client, overwrite: bool
 ) -> None:
     victim = guarded.admin.create("pay", "hr")
@@ -120,6 +133,32 @@ def test_indexes_of_a_dropped_table_do_not_come_to_a_new_one(guarded: Guarded, e
     body = {"name": "pay", "metadata-location": victim["metadata-location"]}
     assert ann.post("/namespaces/hr/register", body).status == 200  # the table itself has its indexes again
     assert [index["name"] for index in ann.get("/namespaces/hr/tables/pay/indexes").body["indexes"]] == ["i"]
+
+
+def test_a_new_table_does_not_get_the_uuid_of_a_dropped_one(guarded: Guarded, eve: Client) -> None:
+    victim = guarded.admin.create("pay", "hr")
+    file = rewritten(guarded, eve.create("mine", "eve"), victim["metadata"]["table-uuid"])
+    assert guarded.admin.delete("/namespaces/hr/tables/pay").status == 204
+    assert create_with(eve, victim["metadata"]["table-uuid"]).error[:2] == FORBIDDEN
+    body = {"name": "again", "metadata-location": file}
+    assert eve.post("/namespaces/eve/register", body).error[:2] == FORBIDDEN
+    ann = guarded.user("ann", ("manage", namespace("hr")))
+    body = {"name": "back", "metadata-location": victim["metadata-location"]}
+    assert ann.post("/namespaces/hr/register", body).status == 200
+
+
+def test_a_registered_view_does_not_bring_the_uuid_of_a_table(guarded: Guarded, eve: Client) -> None:
+    victim = guarded.admin.create("pay", "hr")
+    loaded = eve.post("/namespaces/eve/views", VIEW).body
+    assert eve.delete("/namespaces/eve/views/v").status == 204
+    path = path_of(loaded)
+    copy = path.with_name("00009-00000000-0000-0000-0000-000000000009.metadata.json")
+    document = json.loads(path.read_text())
+    copy.write_text(json.dumps(document | {"view-uuid": victim["metadata"]["table-uuid"]}))
+    body = {"name": "again", "metadata-location": f"file://{copy}"}
+    assert eve.post("/namespaces/eve/register-view", body).error[:2] == FORBIDDEN
+    body = {"name": "again", "metadata-location": loaded["metadata-location"]}
+    assert eve.post("/namespaces/eve/register-view", body).status == 200  # its own
 
 
 def test_the_token_of_a_page_of_references_names_no_table(

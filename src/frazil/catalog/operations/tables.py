@@ -282,7 +282,7 @@ def _point_to(
     relation = relations.find(sql, warehouse.name, name)
     if relation is not None and (relation.kind == "view" or not overwrite):
         raise taken_error(name, relation.kind, wanted="table")
-    uuid_rights.check_uuid(ctx, sql, request, warehouse, version.metadata, "table")
+    uuid_rights.check_uuid(ctx, sql, request, warehouse, version, "table")
     old = relation.metadata_location if relation else None
     uuid, place = version.metadata["table-uuid"], version.metadata["location"]
     versions.keep_current(sql, warehouse.name, name)  # the new version's log need not name the one that it replaces

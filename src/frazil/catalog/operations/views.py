@@ -133,7 +133,7 @@ def _point_to(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, ne
     )
     if namespaces.find(sql, warehouse.name, swap.name.namespace) is None:
         raise NoSuchNamespace(show(swap.name.namespace))
-    uuid_rights.check_uuid(ctx, sql, request, warehouse, version.metadata, "view")
+    uuid_rights.check_uuid(ctx, sql, request, warehouse, version, "view")
     if not relations.swap(sql, warehouse.name, swap):
         relation = relations.find(sql, warehouse.name, swap.name)
         raise taken_error(swap.name, relation.kind if relation else "view", wanted="view")

@@ -43,6 +43,11 @@ def all_former(sql: Sql) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in sql.rows("SELECT metadata_location, uuid FROM former_versions")]
 
 
+def former_of(sql: Sql, uuid: str) -> list[str]:
+    """The versions of one table or view that are remembered. Reads all rows."""
+    return [str(row[0]) for row in sql.rows("SELECT metadata_location FROM former_versions WHERE uuid = ?", uuid)]
+
+
 def kept_since_ms(sql: Sql) -> int:
     """Since when versions are remembered."""
     return int(sql.rows("SELECT max(since_ms) FROM former_versions_since")[0][0])
