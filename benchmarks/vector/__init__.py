@@ -13,16 +13,14 @@ data in the archive: use and copies are free if the notice is kept).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 with suppress(ModuleNotFoundError):  # the peers' environment has no rich
     from benchmarks.report import Figure, Options
 
 
-def run(options: Options, folder: Path | None = None, peers: Sequence[str] | None = None) -> list[Figure]:
-    """The figures; tables and indexes are made and removed inside. A folder keeps the vectors and what was measured."""
+def run(options: Options) -> list[Figure]:
+    """The figures; tables and indexes are made and removed inside."""
     from benchmarks.vector.measure import measure_all  # pyarrow and the catalog: not needed for --help
 
-    return measure_all(options, folder, peers)
+    return measure_all(options)

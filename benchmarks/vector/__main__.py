@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.report import main
-from benchmarks.vector import run
 from benchmarks.vector.growth import run_growth
+from benchmarks.vector.measure import measure_all
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
@@ -20,6 +20,6 @@ if __name__ == "__main__":
     runs = (
         {"vector --growth": partial(run_growth, folder=own.keep)}
         if own.growth
-        else {"vector": partial(run, folder=own.keep, peers=own.peers)}
+        else {"vector": partial(measure_all, folder=own.keep, peers=own.peers)}
     )
     sys.exit(main(runs, others))

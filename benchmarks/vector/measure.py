@@ -38,7 +38,7 @@ class Goals:
 GOALS, MANY_GOALS = Goals(1e6, 100, 500, 60), Goals(5e6, 30, 150, 360)
 
 
-def measure_all(options: Options, folder: Path | None, peers: Sequence[str] | None) -> list[Figure]:
+def measure_all(options: Options, folder: Path | None = None, peers: Sequence[str] | None = None) -> list[Figure]:
     """Every system on the sentences; in a full run also on a million vectors."""
     real, figures = sentences(QUICK_ROWS if options.quick else None), []
     with Kept.at(folder) as kept:
