@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 
-# C0 without tab and newline, DEL, C1, and the marks, embeddings, overrides and isolates of bidirectional text.
+# C0 without tab and newline, DEL, C1, and the marks, embeddings, overrides and isolates of bidirectional text; further
+# the separators of lines and paragraphs.
 _CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]
-_BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_BIDI = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _ESCAPES = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04x}" for code in _BIDI}
 _IN_JSON = re.compile("[" + "".join(map(chr, [*range(0x7F, 0xA0), *_BIDI])) + "]")
 
@@ -20,6 +21,15 @@ def visible(text: str) -> str:
     'red \\x1b[31m, C1 \\x9b31m, \\u202eback, line\\x0d\n'
     """
     return text.translate(_ESCAPES)
+
+
+def visible_line(text: str) -> str:
+    r"""The same for text that has to stay in its line: newlines and tabs are written out, too.
+
+    >>> visible_line("x\n2026 allowed\t\u2028")
+    'x\\x0a2026 allowed\\x09\\u2028'
+    """
+    return visible(text).replace("\n", r"\x0a").replace("\t", r"\x09")
 
 
 def visible_json(text: str) -> str:

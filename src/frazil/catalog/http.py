@@ -69,7 +69,8 @@ class Request:
     needs: Sequence[Need] = ()  # what the caller needs for this request
     authorised: bool = False
     refused: bool = False  # by the gate
-    operation: str = ""  # for the audit log, as the two below
+    mentioned: tuple[str, ...] = ()  # what it is about besides, for the audit log, as the three below
+    operation: str = ""
     address: str = ""  # of the client, or of the proxy in front
     request_id: bytes = b""
     assumed: bool = False  # the version below is the last one that was seen: the operation must compare it
@@ -107,6 +108,10 @@ class Request:
         if text not in ("true", "false"):
             raise BadRequest(f"Invalid query parameter {name}: expected true or false, got {text!r}", got=text)
         return text == "true"
+
+    def mention(self, *objects: str) -> None:
+        """Adds what the audit log names besides the objects that are needed: a new one, a file."""
+        self.mentioned = tuple(dict.fromkeys((*self.mentioned, *objects)))  # a transaction may run twice
 
     def forget_body(self) -> None:
         """Lets go of the body, which may be long; the rest is needed until the request is logged."""

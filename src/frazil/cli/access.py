@@ -20,6 +20,7 @@ from frazil.errors import ConfigError
 from frazil.local_stack import catalog_database
 from frazil.protocol import PRIVILEGES
 from frazil.served import read_served
+from frazil.terminal import visible_line
 from frazil.units import parse_age
 
 if TYPE_CHECKING:
@@ -435,4 +436,4 @@ def audit_log(context: Context, /, database: str | None, output: str, **wanted: 
         return
     for record in records:
         facts = (_day(record.at_ms), record.decision, record.actor or "unknown caller", record.address)
-        echo("  ".join(filter(None, (*facts, record.operation, record.objects, record.note))))
+        echo("  ".join(visible_line(fact) for fact in (*facts, record.operation, record.objects, record.note) if fact))

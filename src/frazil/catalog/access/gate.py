@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from frazil.catalog.access import keys
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 KEY_SECONDS = 60.0  # that a verified key is remembered at most
 MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
-MOST_OBJECTS = 20  # of a request, in the audit log
 _ALL = frozenset(Privilege)
 _NO_DIGEST = "0" * 64  # compared where there is no key, so that it takes as long
 
@@ -312,16 +311,21 @@ class Gate:
     # --- the audit log -----------------------------------------------------------------------------------------------
 
     def record(self, sql: Sql, request: Request, status: int) -> None:
-        """Records a change, in its own transaction."""
+        """Records a change, in its own transaction: all objects, in several records if they are many."""
         if request.caller is not None:
-            audit.add(sql, self._record(request, "allowed", f"status {status}"))
+            for objects in audit.join_objects(_objects(request)):
+                audit.add(sql, self._record(request, objects, "allowed", f"status {status}"))
 
     def note_refusal(self, request: Request, error: CatalogError) -> None:
-        """Records a refusal; not each one of a flood."""
+        """Records a refusal, in one record; not each one of a flood."""
         if self._recorder is not None and request.refused:
-            self._recorder.note(self._record(request, "refused", error.message))
+            first, *others = audit.join_objects(_objects(request))
+            if others:
+                digest = hashlib.sha256("; ".join((first, *others)).encode()).hexdigest()
+                first = f"{first[: audit.MOST_CHARACTERS - 100]}... and more, sha256 {digest}"
+            self._recorder.note(self._record(request, first, "refused", error.message))
 
-    def _record(self, request: Request, decision: str, note: str) -> audit.Record:
+    def _record(self, request: Request, objects: str, decision: str, note: str) -> audit.Record:
         caller = request.caller
         key_id = caller.key_id if caller is not None else _key_id(request.headers)
         return audit.Record(
@@ -331,7 +335,7 @@ class Gate:
             request.address,
             request.request_id.decode("ascii", "replace"),
             request.operation,
-            "; ".join(f"{need.privilege} {need.target}" for need in request.needs[:MOST_OBJECTS]),
+            objects,
             decision,
             note,
         )
@@ -376,6 +380,7 @@ class Gate:
         """Gives the caller `manage` on what it has created, in the transaction that creates it."""
         if request.caller is None:
             return
+        request.mention(*(f"new {target}" for target in targets))
         grantee, now = grantee_of(request.caller.principal), self._clock()
         for target in targets:
             if Privilege.MANAGE not in included(store.granted(sql, request.caller.grantees, target[1:])):
@@ -389,6 +394,12 @@ class Gate:
 def _missing(target: Target) -> NoSuchTable | NoSuchView:
     name = f"{show(target.namespace.split(SEPARATOR))}.{target.name}"
     return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
+
+
+def _objects(request: Request) -> Iterator[str]:
+    """What a request is about, for the audit log."""
+    yield from (f"{need.privilege} {need.target}" for need in request.needs)
+    yield from request.mentioned
 
 
 def _bearer(headers: dict[bytes, bytes]) -> bytes:

@@ -45,6 +45,7 @@ def create_index(ctx: Context, request: Request) -> Response:
     text, files = _check(record)
     checked = _check_places(ctx, request, ctx.database.read(), files)
     index = StoredIndex(name, ctx.new_uuid(), 1, text, ctx.clock())
+    request.mention(f"new index {name}")
 
     def create(sql: Sql) -> Response:
         table = _check_places(ctx, request, sql, files, known=checked)

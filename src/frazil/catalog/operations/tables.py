@@ -7,6 +7,7 @@ from concurrent.futures import wait
 import orjson
 
 from frazil.catalog import fields, metadata, place_rights, places, plan, publish, uuid_rights
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.commit import new_table
 from frazil.catalog.context import Context
 from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers, Request, Response, accepts_gzip
@@ -256,6 +257,7 @@ def register_table(ctx: Context, request: Request) -> Response:
 
 def check_registered(ctx: Context, request: Request, warehouse: Warehouse, name: Name, location: str) -> None:
     """Passes when a metadata file may be read for a registration. Nothing is said about files of others."""
+    request.mention(f"file {location}")
     ctx.warehouses.check(warehouse, location)
     place_rights.check_places(ctx, ctx.database.read(), request, warehouse, name, [location])
 
@@ -360,6 +362,7 @@ def rename_table(ctx: Context, request: Request) -> Response:
 def rename_relation(ctx: Context, request: Request, kind: str) -> Response:
     body, warehouse = request.json(), ctx.warehouse(request)
     source, target = parse_name(body.get("source"), "source"), parse_name(body.get("destination"), "destination")
+    request.mention(f"new {Target(kind, warehouse.name, target.key, target.name)}")
     return transact(ctx, request, lambda sql: _rename(sql, warehouse, source, target, kind))
 
 

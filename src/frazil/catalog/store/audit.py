@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from frazil.catalog.store.database import Sql
@@ -20,16 +22,43 @@ class Record:
     address: str
     request_id: str
     operation: str
-    objects: str  # the privileges that were needed, and on what
+    objects: str  # the privileges that were needed, and on what; what is new. Several records, if it is long
     decision: str  # allowed or refused
     note: str = ""
 
 
+def join_objects(objects: Iterable[str]) -> list[str]:
+    r"""The objects of a request as texts for records: more than one, if they do not fit.
+
+    >>> join_objects(["write table w: ns.t", "write table w: ns.a;b"])
+    ['write table w: ns.t; write table w: ns.a\\;b']
+    """
+    texts, line = [], ""
+    for item in dict.fromkeys(objects):
+        text = _shorten(item.replace(";", r"\;"))
+        if line and len(line) + 2 + len(text) > MOST_CHARACTERS:
+            texts.append(line)
+            line = text
+        else:
+            line = f"{line}; {text}" if line else text
+    return [*texts, line]
+
+
+def _shorten(text: str) -> str:
+    """The text as it can be stored; a hash tells a long one from others that begin like it."""
+    if not text.isascii() or "\0" in text:  # PostgreSQL has no NUL, and neither database half of a surrogate pair
+        text = text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text[: MOST_CHARACTERS - 100]}... sha256 {digest}"
+
+
 def add(sql: Sql, record: Record) -> None:
     texts = (record.actor, record.key_id, record.address, record.request_id, record.operation, record.objects)
-    short = [text[:MOST_CHARACTERS] for text in texts]
+    short = [_shorten(text) for text in texts]
     statement = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-    sql.run(statement, record.at_ms, *short, record.decision, record.note[:MOST_CHARACTERS])
+    sql.run(statement, record.at_ms, *short, record.decision, _shorten(record.note))
 
 
 def newest_records(

@@ -1,0 +1,116 @@
+"""The audit log says what was changed, whatever the names are and however many objects a request has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from click.testing import CliRunner
+
+from frazil.catalog import newest_records
+from frazil.catalog.store.audit import MOST_CHARACTERS, Record, join_objects
+from frazil.cli.main import cli
+from tests.kit.access import Guarded, guarded_catalog, namespace
+from tests.kit.catalog_databases import SCHEMA
+
+CHANGE = {"action": "set-properties", "updates": {"a": "b"}}
+
+
+@pytest.fixture
+def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
+    with guarded_catalog(tmp_path, database) as running:
+        running.admin.post("/namespaces", {"namespace": ["ns"]})
+        yield running
+
+
+def refusals(guarded: Guarded) -> list[Record]:
+    recorder = guarded.server.app.ctx.gate._recorder
+    assert recorder is not None
+    recorder._thread.submit(int).result(60)
+    return newest_records(guarded.database.read(), limit=1000, decision="refused")
+
+
+def objects(guarded: Guarded, operation: str) -> list[str]:
+    records = newest_records(guarded.database.read(), limit=1000)
+    return [record.objects for record in records if record.operation == operation]
+
+
+def test_a_name_makes_no_lines_of_its_own_and_is_recorded(guarded: Guarded, database: str, tmp_path: Path) -> None:
+    ann = guarded.user("ann", ("read", namespace("ns")))
+    breaks = ["\n", "\r", "\t", "\x85", "\u2028", "\u2029"]
+    for text in breaks:
+        name = quote(f"x{text}2026-01-01 00:00 UTC  allowed  root  dropTable", safe="")
+        assert ann.delete(f"/namespaces/hidden/tables/{name}").status == 404
+    recorded = [record for record in refusals(guarded) if record.operation == "dropTable"]
+    assert len(recorded) == len(breaks)
+    words = ["--set", f"server.pepper_file={tmp_path / 'pepper'}", "audit-log", "--refused", "--database", database]
+    shown = CliRunner().invoke(cli, words, catch_exceptions=False).output
+    assert len(shown.splitlines()) == len(breaks)
+    assert "\t" not in shown
+    assert r"hidden.x\x0a2026" in shown
+    as_json = CliRunner().invoke(cli, [*words, "--output", "json"], catch_exceptions=False).output
+    assert len(json.loads(as_json)["records"]) == len(breaks)
+
+
+def test_every_table_of_a_commit_is_recorded(guarded: Guarded) -> None:
+    names = [f"{'n' * 100}{number}" for number in range(25)]
+    for name in names:
+        guarded.admin.create(name)
+    changes = [
+        {"identifier": {"namespace": ["ns"], "name": name}, "requirements": [], "updates": [CHANGE]} for name in names
+    ]
+    assert guarded.admin.post("/transactions/commit", {"table-changes": changes}).status == 204
+    rows = objects(guarded, "commitTransaction")
+    assert "; ".join(rows).split("; ") == [f"write table default: ns.{name}" for name in names]
+    assert max(map(len, rows)) <= MOST_CHARACTERS
+    ann = guarded.user("ann", ("read", namespace("ns")))
+    assert ann.post("/transactions/commit", {"table-changes": changes}).status == 403
+    (refused,) = [record.objects for record in refusals(guarded)]
+    assert refused.startswith("write table default: ns.n")
+    assert len(refused) <= MOST_CHARACTERS
+    assert " more, sha256 " in refused
+
+
+def test_a_long_name_is_cut_and_stays_distinct() -> None:
+    first, second = (join_objects(["x" * 5000 + end])[0] for end in "ab")
+    assert len(first) == len(second) <= MOST_CHARACTERS
+    assert first != second
+    assert join_objects(["a", "b; c"]) == [r"a; b\; c"]
+    assert join_objects(["nul \0, half \ud800"]) == [r"nul \x00, half \ud800"]
+    assert join_objects([]) == [""]
+
+
+def test_what_a_request_makes_is_recorded(guarded: Guarded) -> None:
+    admin, target = guarded.admin, "default: ns"
+    file = admin.create("t")["metadata-location"]
+    rename = {
+        "source": {"namespace": ["ns"], "name": "t"},
+        "destination": {"namespace": ["ns"], "name": "u"},
+    }
+    assert admin.post("/tables/rename", rename).status == 204
+    assert admin.delete("/namespaces/ns/tables/u").status == 204
+    assert admin.post("/namespaces/ns/register", {"name": "r", "metadata-location": file}).status == 200
+    view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
+    assert admin.post("/namespaces/ns/views", view).status == 200
+    assert objects(guarded, "createNamespace") == ["create warehouse default; new namespace default: ns"]
+    assert objects(guarded, "createTable") == [f"create namespace {target}; new table {target}.t"]
+    (renamed,) = objects(guarded, "renameTable")
+    assert renamed.startswith(f"drop table {target}.t; ")
+    assert renamed.endswith(f"; new table {target}.u")
+    (registered,) = objects(guarded, "registerTable")
+    assert registered.startswith(f"register namespace {target}; ")
+    assert registered.endswith(f"; file {file}; new table {target}.r")
+    assert objects(guarded, "createView")[0].endswith(f"; new view {target}.v")
+
+
+VIEW_VERSION = {
+    "version-id": 1,
+    "timestamp-ms": 1_700_000_000_000,
+    "schema-id": 0,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+}
