@@ -95,7 +95,7 @@ def _measure_bare(samples: Samples, plan: Plan, folder: Path) -> None:
 
 
 def run_scenario(bench: Bench, scenario: Scenario, clients: int, operations: int) -> Sample:
-    """What one run of a scenario with so many clients gives."""
+    """What one run of a scenario with a number of clients gives."""
     each = max(1, operations // clients)
     workers = scenario.build(bench, clients, each)
     before = bench.server.cpu_seconds()

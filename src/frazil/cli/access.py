@@ -405,7 +405,7 @@ def _explain(
 
 
 @click.command("audit-log")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show the newest, so many.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many of the newest to show.")
 @click.option("--actor", metavar="NAME", help="Only what this principal did.")
 @click.option("--refused", is_flag=True, help="Only refusals.")
 @click.option("--since", metavar="AGE", help="Only what is younger: 30m, 24h, 7d.")
