@@ -323,7 +323,7 @@ def _rate(system: System, data: Data, effort: int, size: int, percent: int | Non
     for part in parts[: max(1, WARM // size)]:
         system.search(part, effort, percent)
     done, start, cpu = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - start < SECONDS:
+    while not done or time.perf_counter() - start < SECONDS:  # one at least, however busy the machine is
         system.search(parts[done % len(parts)], effort, percent)
         done += 1
     queries = done * size
