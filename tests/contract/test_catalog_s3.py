@@ -27,6 +27,7 @@ from pyiceberg.types import FloatType, ListType, LongType, NestedField, StringTy
 
 import frazil.sinks
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.catalog.files.access import S3Access
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
 from frazil.errors import Unavailable, WriteFailed
@@ -218,9 +219,9 @@ def test_a_store_that_is_away_is_a_clear_error_and_a_commit_a_conflict(
 ) -> None:
     Client(server.uri).create()
     away = f"http://{ports.HOST}:{ports.free_port()}"
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ENDPOINT_URL", away)
-        server.app.ctx.files._s3 = None  # as a server that starts now
+    with pytest.MonkeyPatch.context() as patch:
+        moved = S3Access(endpoint=away, path_style=True)
+        patch.setattr(server.app.ctx.files, "_access_to", lambda place: moved)
         client = Client(server.uri)
         created = client.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA})
         committed = client.commit({"action": "set-properties", "updates": {"a": "b"}})
@@ -259,7 +260,7 @@ def test_a_scan_without_keys_says_so_and_does_not_blame_the_files(
 def test_a_server_whose_keys_are_refused_says_so(server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     Client(server.uri).create()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    server.app.ctx.files._s3 = None  # as a server that starts now
+    server.app.ctx.files._s3.clear()  # as a server that starts now
     created = Client(server.uri).post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA})
     assert created.error[:2] == (503, "ServiceUnavailableException")
     assert "AWS_SECRET_ACCESS_KEY" in created.error[2]
@@ -345,10 +346,10 @@ def test_a_sink_ends_at_once_when_the_catalog_may_not_use_its_store(lake: Catalo
     sink.write(rows(1), position={"s": 1})
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-        server.app.ctx.files._s3 = None  # as a server that starts now
+        server.app.ctx.files._s3.clear()  # as a server that starts now
         with pytest.raises(Unavailable) as ended:
             sink.commit()
-    server.app.ctx.files._s3 = None
+    server.app.ctx.files._s3.clear()
     assert (ended.value.lasting, "AWS_ACCESS_KEY_ID" in str(ended.value.hint)) == (True, True)
 
 

@@ -89,7 +89,9 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         check_schema(database, options.database)
         pepper = _pepper(options, database)
         cache = VersionCache(options.limits.cache_bytes)
-        files = MetadataFiles(cache, PropertyRule(options.allow_properties), options.limits)
+        files = MetadataFiles(
+            cache, PropertyRule(options.allow_properties), options.limits, access_to=warehouses.access_to
+        )
         store_missing_places(database, files)
     except BaseException:
         database.close()
@@ -132,7 +134,9 @@ def open_vendors(warehouses: Warehouses, profiles: Mapping[str, StorageProfile])
                 option=f"server.storage.{name}",
                 name=name,
             )
-        vendors[name] = Vendor(open_role(profile), clock=now_ms, partition=partition_of(profile.role_arn))
+        vendors[name] = Vendor(
+            open_role(profile, warehouse.access), clock=now_ms, partition=partition_of(profile.role_arn)
+        )
     return vendors
 
 

@@ -9,7 +9,7 @@ import errno
 import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import orjson
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.fields import Json
 from frazil.catalog.files import MOST_BYTES, FileStore, NotReadable
+from frazil.catalog.files.access import S3Access
 from frazil.catalog.files.local import LocalFiles
 from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
@@ -56,12 +57,21 @@ class Warehouse:
     root: str
     place: Place
     real_key: str  # of the place with symbolic links followed, as they were at the start
+    access: S3Access  # how the server reaches its object store
 
 
 class Warehouses:
     """All warehouses of a server, and the prefixes outside of them that its operator allowed."""
 
-    def __init__(self, roots: Mapping[str, str], allowed: Iterable[str] = (), *, allow_overlap: bool = False) -> None:
+    def __init__(
+        self,
+        roots: Mapping[str, str],
+        allowed: Iterable[str] = (),
+        *,
+        accesses: Mapping[str, S3Access] | None = None,
+        allow_overlap: bool = False,
+    ) -> None:
+        """`accesses` tells by name how the store of a warehouse is reached; the others' is the environment's."""
         if not roots:
             raise ConfigError(
                 "the server has no warehouse",
@@ -69,7 +79,10 @@ class Warehouses:
                 option="server.warehouses",
                 problem="missing",
             )
-        self._by_name = {name: _open(name, root) for name, root in roots.items()}
+        self._environment = S3Access.of_environment()
+        accesses = accesses or {}
+        self._by_name = {name: _open(name, root, accesses.get(name, self._environment)) for name, root in roots.items()}
+        self._innermost = sorted(self, key=lambda warehouse: len(warehouse.place.path), reverse=True)
         self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
         self.allow_overlap = allow_overlap
         if not allow_overlap:
@@ -105,6 +118,15 @@ class Warehouses:
         hint = f"this server has: {', '.join(self._by_name)}"
         raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=hint, name=name)
 
+    def access_to(self, place: Place) -> S3Access:
+        """How the server reaches a place: as the warehouse that contains it, the innermost if several do. A place in
+        no warehouse, which an allowed prefix can be, is reached as the environment says.
+        """
+        for warehouse in self._innermost:
+            if warehouse.place.contains(place):
+                return warehouse.access
+        return self._environment
+
     def check(self, warehouse: Warehouse, location: str) -> Place:
         """The place, if it may be written: inside the warehouse or an allowed prefix, also when symbolic links are
         followed.
@@ -123,13 +145,14 @@ class Warehouses:
         return place, real
 
 
-def _open(name: str, root: str) -> Warehouse:
+def _open(name: str, root: str, access: S3Access) -> Warehouse:
     if name in RESERVED_PREFIXES or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         hint = "use letters, digits, '-', '_' and '.'"
         raise ConfigError(f"warehouse name '{name}' is not allowed", hint=hint, option="server.warehouses", name=name)
     absolute = _absolute(root)
     place = parse_location(absolute)
-    return Warehouse(name, absolute if place.scheme == "s3" else f"file://{place.path}", place, place.real.key)
+    canonical = absolute if place.scheme == "s3" else f"file://{place.path}"
+    return Warehouse(name, canonical, place, place.real.key, access)
 
 
 def _check_apart(warehouses: Sequence[Warehouse]) -> None:
@@ -151,7 +174,15 @@ def _absolute(location: str) -> str:
 class MetadataFiles:
     """Metadata files by location, through the cache."""
 
-    def __init__(self, cache: VersionCache, rule: PropertyRule = STRICT, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        cache: VersionCache,
+        rule: PropertyRule = STRICT,
+        limits: Limits | None = None,
+        *,
+        access_to: Callable[[Place], S3Access] | None = None,
+    ) -> None:
+        """`access_to` tells how a place in an object store is reached; without it, all are as the environment says."""
         self.cache = cache
         self.rule = rule  # which properties are served
         self._limits = limits or Limits()
@@ -159,16 +190,19 @@ class MetadataFiles:
         self._foreign_limits = self._limits.model_copy(update={"metadata_bytes": most})
         self._foreign_reads = BoundedSemaphore(FOREIGN_READS)
         self._local = LocalFiles()
-        self._s3: FileStore | None = None
+        self._access_to = access_to
+        self._s3: dict[S3Access, FileStore] = {}
 
     def store(self, place: Place) -> FileStore:
         if place.scheme == "file":
             return self._local
-        if self._s3 is None:
+        access = self._access_to(place) if self._access_to else S3Access.of_environment()
+        store = self._s3.get(access)
+        if store is None:
             from frazil.catalog.files.s3 import S3Files
 
-            self._s3 = S3Files()
-        return self._s3
+            store = self._s3.setdefault(access, S3Files(access))
+        return store
 
     def load_foreign(self, location: str, *, kind: str = "table") -> Version:
         """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -38,11 +39,12 @@ def check(ctx: click.Context, name: str | None, output: str) -> None:
     warehouses, profiles = _server(ctx.obj)
     passed, document = True, {}
     for chosen, profile in _chosen(profiles, name).items():
-        role = profile.role_arn or ""
+        role, store = profile.role_arn or "", warehouses.named(chosen)
         outcome = check_vending(
-            warehouses.named(chosen).place,
-            open_role(profile),
-            again=lambda credentials, profile=profile: can_assume(profile, credentials),  # type: ignore[misc]
+            store.place,
+            store.access,
+            open_role(profile, store.access),
+            again=partial(can_assume, profile, store.access),
             partition=partition_of(role),
         )
         passed = passed and outcome.passed

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.catalog.files.access import S3Access
 from frazil.catalog.locations import folder_name, parse_location
 from frazil.catalog.warehouse import Warehouses
 from frazil.errors import BadRequest, ConfigError, LocationRefused, MalformedLocation, NoSuchWarehouse
@@ -98,6 +99,27 @@ def test_a_warehouse_is_found_by_name_and_by_place(warehouses: Warehouses) -> No
     assert names == ["default", "default", "lake", "lake", "lake"]
     with raises(NoSuchWarehouse, name="nope"):
         warehouses.named("nope")
+
+
+def test_a_place_is_reached_as_the_innermost_warehouse_around_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://environment")
+    accesses = {name: S3Access(access_key_id=name, secret_access_key="s") for name in ("outer", "inner", "next")}
+    roots = {"outer": "s3://lake/a", "inner": "s3://lake/a/b", "next": "s3://lake/c", "plain": "s3://lake/d"}
+    warehouses = Warehouses(roots, ["s3://lake/e"], accesses=accesses, allow_overlap=True)
+
+    def key_at(location: str) -> str | None:
+        return warehouses.access_to(parse_location(location)).access_key_id
+
+    locations = (
+        "s3://lake/a/t",
+        "s3a://lake/a/b/t",
+        "s3://lake/a/bc",
+        "s3://lake/c/t",
+        "s3://lake/d/t",
+        "s3://lake/e/t",
+    )
+    assert [key_at(location) for location in locations] == ["outer", "inner", "outer", "next", None, None]
+    assert warehouses.access_to(parse_location("s3://lake/e/t")).endpoint == "http://environment"
 
 
 @pytest.mark.parametrize("name", ["namespaces", "config", "a/b", "a b", ""])

@@ -1,54 +1,84 @@
-"""S3 through obstore. The keys come from the server's own environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_ENDPOINT_URL...).
-"""
+"""S3 through obstore."""
 
 from __future__ import annotations
 
 import io
-import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import IO, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
 from frazil.catalog.files import MOST_BYTES, Entry, NotReadable
+from frazil.catalog.files.access import S3Access
 from frazil.catalog.locations import Place
 from frazil.storage_errors import store_unavailable
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
 
 T = TypeVar("T")
 
 
-def s3_environment() -> dict[str, str]:
-    """What clients may know about the object store: where it is, never the keys."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    environment = {"s3.region": region, "client.region": region}
-    if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
-        environment |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
-    return environment
+def open_bucket(access: S3Access, bucket: str, *, max_retries: int = 4) -> S3Store:
+    """A bucket of the store. What the process's environment says counts only where the access leaves it open."""
+    options: dict[str, Any] = {"region": access.region}
+    if (endpoint := _endpoint(access, bucket)) is not None:
+        options |= {"endpoint": endpoint, "virtual_hosted_style_request": _is_hosted(access)}
+    if (key := access.access_key_id) is not None:
+        # Not as options: obstore would add the session token of the environment to keys that have none.
+        credential = {"access_key_id": key, "secret_access_key": access.secret_access_key, "expires_at": None}
+        if access.session_token is not None:
+            credential["token"] = access.session_token
+        options["credential_provider"] = lambda: cast("S3Credential", credential)
+    return S3Store(
+        bucket,
+        client_options={
+            "allow_http": bool(endpoint and endpoint.startswith("http://")),
+            "timeout": "30s",
+            "connect_timeout": "5s",
+        },
+        retry_config={"max_retries": max_retries, "retry_timeout": timedelta(seconds=10)},
+        **options,
+    )
+
+
+def _is_hosted(access: S3Access) -> bool:
+    return access.endpoint is not None and not access.path_style
+
+
+def _endpoint(access: S3Access, bucket: str) -> str | None:
+    """The endpoint as obstore wants it: with the bucket in the name of the host, if requests go there. AWS is named
+    when the environment is about another store.
+    """
+    if access.endpoint is None:
+        if S3Access.of_environment().endpoint is None:
+            return None
+        return f"https://s3.{access.region}.amazonaws.com{'.cn' if access.region.startswith('cn-') else ''}"
+    if not _is_hosted(access):
+        return access.endpoint
+    parts = urlsplit(access.endpoint)
+    return parts._replace(netloc=f"{bucket}.{parts.netloc}").geturl()
 
 
 class S3Files:
+    """The files of one object store, in all of its buckets."""
+
     remote = True
 
-    def __init__(self) -> None:
+    def __init__(self, access: S3Access) -> None:
+        self._access = access
         self._stores: dict[str, S3Store] = {}
         self._lock = threading.Lock()
 
     def _store(self, bucket: str) -> S3Store:
         with self._lock:
             if bucket not in self._stores:
-                known = s3_environment()
-                options: dict[str, Any] = {"region": known["s3.region"]}
-                if endpoint := known.get("s3.endpoint"):
-                    options |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
-                allow_http = bool(endpoint and endpoint.startswith("http://"))
-                options["client_options"] = {"allow_http": allow_http, "timeout": "30s", "connect_timeout": "5s"}
-                options["retry_config"] = {"max_retries": 4, "retry_timeout": timedelta(seconds=10)}
-                self._stores[bucket] = S3Store(bucket, **options)
+                self._stores[bucket] = open_bucket(self._access, bucket)
             return self._stores[bucket]
 
     def read(self, place: Place, most_bytes: int = MOST_BYTES) -> bytes:

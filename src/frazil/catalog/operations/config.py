@@ -32,8 +32,4 @@ def _oauth(ctx: Context, request: Request) -> dict[str, str]:
 
 
 def _defaults(warehouse: Warehouse) -> dict[str, str]:
-    if warehouse.place.scheme != "s3":
-        return {}
-    from frazil.catalog.files.s3 import s3_environment
-
-    return s3_environment()
+    return warehouse.access.public() if warehouse.place.scheme == "s3" else {}

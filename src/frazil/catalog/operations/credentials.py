@@ -180,12 +180,10 @@ def locations_of(metadata: Json) -> list[str]:
 
 def _config(warehouse: Warehouse, name: Name, credentials: Credentials) -> dict[str, str]:
     """What a client needs to reach the files, and to get fresh credentials before these end."""
-    from frazil.catalog.files.s3 import s3_environment
-
     segments = (warehouse.name, "namespaces", "\x1f".join(name.namespace), "tables", name.name, "credentials")
     refresh = "/".join(quote(segment, safe="") for segment in segments)
     return {
-        **s3_environment(),
+        **warehouse.access.public(),
         **credentials.config(),
         "client.refresh-credentials-enabled": "true",
         "client.refresh-credentials-endpoint": f"v1/{refresh}",

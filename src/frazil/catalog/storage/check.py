@@ -9,13 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from frazil.catalog.files.s3 import S3Files, s3_environment
+from frazil.catalog.files.access import S3Access
+from frazil.catalog.files.s3 import S3Files, open_bucket
 from frazil.catalog.locations import Place
 from frazil.catalog.storage.policy import Rights, session_policy
 from frazil.catalog.storage.sts import Credentials, RoleAssumer
@@ -52,18 +52,23 @@ class Outcome:
 
 
 def check_vending(
-    root: Place, assume: RoleAssumer, *, again: Callable[[Credentials], bool], partition: str = "aws"
+    root: Place,
+    access: S3Access,
+    assume: RoleAssumer,
+    *,
+    again: Callable[[Credentials], bool],
+    partition: str = "aws",
 ) -> Outcome:
     """What credentials for a new folder below the root open. `again` tells whether credentials can assume the role once
     more.
     """
     folder = "/".join(part for part in (root.path.strip("/"), f"frazil-check-{uuid.uuid4().hex[:12]}") if part)
-    own = S3Files()
+    own = S3Files(access)
     objects = [Place("s3", root.bucket, f"{folder}/{name}") for name in ("own/a", "own2/a", "OWN/a", "other/a")]
     try:
         for place in objects:
             own.write_new(place, b"written by frazil warehouse check")
-        return _attempt_all(_Sessions(root.bucket, folder, assume, partition), again)
+        return _attempt_all(_Sessions(root.bucket, folder, access, assume, partition), again)
     finally:
         for place in [*objects, *(Place("s3", root.bucket, f"{folder}/{name}") for name in _WRITTEN)]:
             own.delete(place)
@@ -76,6 +81,7 @@ _WRITTEN = ("own/new", "own/copy", "own2/new", "other/copy")  # by attempts, som
 class _Sessions:
     bucket: str
     folder: str
+    access: S3Access
     assume: RoleAssumer
     partition: str
 
@@ -84,19 +90,7 @@ class _Sessions:
         return self.assume(session_policy([own], rights, partition=self.partition), session=_SESSION)
 
     def store(self, credentials: Credentials) -> S3Store:
-        known = s3_environment()
-        endpoint = known.get("s3.endpoint")
-        style: dict[str, Any] = {"endpoint": endpoint, "virtual_hosted_style_request": False} if endpoint else {}
-        return S3Store(
-            self.bucket,
-            region=known["s3.region"],
-            access_key_id=credentials.access_key_id,
-            secret_access_key=credentials.secret_access_key,
-            token=credentials.session_token,
-            client_options={"allow_http": bool(endpoint and endpoint.startswith("http://")), "timeout": "30s"},
-            retry_config={"max_retries": 2},
-            **style,
-        )
+        return open_bucket(credentials.narrow(self.access), self.bucket, max_retries=2)
 
 
 def _attempt_all(sessions: _Sessions, again: Callable[[Credentials], bool]) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frazil.errors import MissingExtra, Unavailable
 
 if TYPE_CHECKING:
+    from frazil.catalog.files.access import S3Access
     from frazil.config import StorageProfile
 
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 10, 2
@@ -27,6 +28,15 @@ class Credentials:
     secret_access_key: str = field(repr=False)
     session_token: str = field(repr=False)
     expires_ms: int
+
+    def narrow(self, access: S3Access) -> S3Access:
+        """The same store, reached with these credentials."""
+        return replace(
+            access,
+            access_key_id=self.access_key_id,
+            secret_access_key=self.secret_access_key,
+            session_token=self.session_token,
+        )
 
     def config(self) -> dict[str, str]:
         """The credentials under the names that clients know."""
@@ -44,10 +54,10 @@ class RoleAssumer(Protocol):
     def __call__(self, policy: str, *, session: str) -> Credentials: ...
 
 
-def open_role(profile: StorageProfile) -> RoleAssumer:
-    """What assumes the role of a storage profile, with the server's own keys as botocore finds them: the environment,
-    the AWS files, or the machine's role. botocore is loaded with the first credentials: it takes half a second, and
-    most servers start without a client that asks for any.
+def open_role(profile: StorageProfile, access: S3Access) -> RoleAssumer:
+    """What assumes the role of a storage profile, with the keys of this access; if it has none, with those that
+    botocore finds: the environment, the AWS files, or the machine's role. botocore is loaded with the first
+    credentials: it takes half a second, and most servers start without a client that asks for any.
     """
     if find_spec("botocore") is None:
         raise MissingExtra("botocore", extra="vending")
@@ -56,7 +66,7 @@ def open_role(profile: StorageProfile) -> RoleAssumer:
     def client() -> Any:
         with lock:
             if not clients:
-                clients.append(_client(profile))
+                clients.append(_client(profile, access))
             return clients[0]
 
     def assume(policy: str, *, session: str) -> Credentials:
@@ -71,11 +81,11 @@ def open_role(profile: StorageProfile) -> RoleAssumer:
     return assume
 
 
-def can_assume(profile: StorageProfile, credentials: Credentials) -> bool:
+def can_assume(profile: StorageProfile, access: S3Access, credentials: Credentials) -> bool:
     """Whether a client with these vended credentials can assume the role again, without their session policy."""
     from botocore.exceptions import ClientError
 
-    client = _client(profile, credentials)
+    client = _client(profile, access, credentials)
     try:
         client.assume_role(RoleArn=profile.role_arn, RoleSessionName=session_name("check"))
     except ClientError:
@@ -83,21 +93,21 @@ def can_assume(profile: StorageProfile, credentials: Credentials) -> bool:
     return True
 
 
-def _client(profile: StorageProfile, credentials: Credentials | None = None) -> Any:
+def _client(profile: StorageProfile, access: S3Access, credentials: Credentials | None = None) -> Any:
     from botocore.config import Config
     from botocore.session import Session
 
-    from frazil.catalog.files.s3 import s3_environment
-
-    known = s3_environment()
+    keys = credentials.narrow(access) if credentials else access
     return Session().create_client(
         "sts",
-        region_name=known["s3.region"],
-        endpoint_url=profile.sts_endpoint or known.get("s3.endpoint"),
-        aws_access_key_id=credentials.access_key_id if credentials else None,
-        aws_secret_access_key=credentials.secret_access_key if credentials else None,
-        aws_session_token=credentials.session_token if credentials else None,
+        region_name=access.region,
+        endpoint_url=profile.sts_endpoint or access.endpoint,
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
+        aws_session_token=keys.session_token,
         config=Config(
+            # An endpoint of the environment is not that of a store with keys of its own.
+            ignore_configured_endpoint_urls=access.access_key_id is not None,
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
