@@ -21,7 +21,7 @@ def main(questions: Path, answers: Path) -> None:
             try:
                 answer = {"rows": [list(row) for row in spark.sql(json.loads(line)).collect()]}
             except Exception as exc:
-                answer = {"error": str(exc)[:2000]}
+                answer = {"error": str(exc)}
             result.write(json.dumps(answer, default=str) + "\n")
             result.flush()
     spark.stop()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyspark
 import pytest
@@ -99,12 +99,22 @@ def stage(live_stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
     stage.catalog.drop_namespace("connected")
 
 
+class Started(Protocol):
+    """Where a Spark is started: a folder, an environment, and what `frazil connect` writes there."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def environment(self) -> dict[str, str]: ...
+    def connect(self, engine: str, file: str) -> Path: ...
+
+
 class Spark:
     """Spark as `spark-submit --properties-file` starts it; the jars come from our cache instead of being resolved once
     more.
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Started) -> None:
         conf = stage.connect("spark", "spark-defaults.conf")
         assert f"spark.jars.packages                  {ICEBERG_RUNTIME},{ICEBERG_AWS}\n" in conf.read_text()
         jars = ",".join(map(str, resolve_jars([ICEBERG_RUNTIME, ICEBERG_AWS])))
@@ -142,12 +152,20 @@ class Spark:
         self.questions, self.answers = pipes[0].open("w"), pipes[1].open()
 
     def sql(self, statement: str) -> list[list[Any]]:
-        self.questions.write(json.dumps(statement) + "\n")
-        self.questions.flush()
-        answer = json.loads(self.answers.readline())
+        answer = self._ask(statement)
         assert "rows" in answer, answer
         result: list[list[Any]] = answer["rows"]
         return result
+
+    def error(self, statement: str) -> str:
+        """Why a statement is refused."""
+        return str(self._ask(statement)["error"])
+
+    def _ask(self, statement: str) -> dict[str, Any]:
+        self.questions.write(json.dumps(statement) + "\n")
+        self.questions.flush()
+        answer: dict[str, Any] = json.loads(self.answers.readline())
+        return answer
 
     def close(self) -> None:
         self.questions.close()

@@ -37,15 +37,12 @@ def bearer_session(token: str) -> requests.Session:
     return session
 
 
-@dataclass
-class Guarded:
-    """A running catalog that asks for API keys."""
+@dataclass(kw_only=True)
+class Operator:
+    """Who may write to the catalog's database, and has the pepper: makes keys and grants, as the command line does."""
 
-    server: EmbeddedCatalog
-    database: Database  # a connection of its own, as the command line has
+    database: Database  # a connection of its own
     pepper: bytes
-    admin: Client
-    _sessions: list[requests.Session] = field(default_factory=list)
 
     def token(
         self,
@@ -60,17 +57,6 @@ class Guarded:
         )
         return key.token
 
-    def client(self, token: str, *, uri: str | None = None) -> Client:
-        self._sessions.append(bearer_session(token))
-        return Client(uri or self.server.uri, session=self._sessions[-1])
-
-    def user(self, principal: str, *grants: tuple[str, Target], scopes: Sequence[str] = ()) -> Client:
-        """A client of a new principal with these grants."""
-        client = self.client(self.token(principal, scopes=scopes))
-        for privilege, target in grants:
-            self.grant(privilege, target, principal)
-        return client
-
     def grant(self, privilege: str, target: Target, principal: str) -> None:
         self._change(privilege, target, principal, adding=True)
 
@@ -83,6 +69,37 @@ class Guarded:
         )
         assert changed
 
+
+@contextmanager
+def operator(database: str, pepper_file: Path) -> Iterator[Operator]:
+    """An operator of the catalog of a database, which is migrated first."""
+    opened = open_database(database)
+    try:
+        migrate(opened)
+        yield Operator(database=opened, pepper=open_pepper(opened, pepper_file))
+    finally:
+        opened.close()
+
+
+@dataclass(kw_only=True)
+class Guarded(Operator):
+    """A running catalog that asks for API keys."""
+
+    server: EmbeddedCatalog
+    admin: Client
+    _sessions: list[requests.Session] = field(default_factory=list)
+
+    def client(self, token: str, *, uri: str | None = None) -> Client:
+        self._sessions.append(bearer_session(token))
+        return Client(uri or self.server.uri, session=self._sessions[-1])
+
+    def user(self, principal: str, *grants: tuple[str, Target], scopes: Sequence[str] = ()) -> Client:
+        """A client of a new principal with these grants."""
+        client = self.client(self.token(principal, scopes=scopes))
+        for privilege, target in grants:
+            self.grant(privilege, target, principal)
+        return client
+
     def close(self) -> None:
         for session in self._sessions:
             session.close()
@@ -93,21 +110,19 @@ def guarded_catalog(
     folder: Path, database: str, *, oidc: Mapping[str, OidcIssuer] | None = None, limits: Limits | None = None
 ) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
-    opened = open_database(database)
-    migrate(opened)
-    pepper = open_pepper(opened, folder / "pepper")
-    token = create_token(opened, pepper, "root", now_ms=now_ms(), roles=["admin"]).token
     warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
-    with running_catalog(
-        folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc, limits=limits
-    ) as server:
-        guarded = Guarded(server, opened, pepper, Client(server.uri, session=bearer_session(token)))
-        try:
-            yield guarded
-        finally:
-            guarded.admin.session.close()
-            guarded.close()
-            opened.close()
+    with operator(database, folder / "pepper") as owner:
+        token = owner.token("root", roles=["admin"])
+        with running_catalog(
+            folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc, limits=limits
+        ) as server:
+            admin = Client(server.uri, session=bearer_session(token))
+            guarded = Guarded(database=owner.database, pepper=owner.pepper, server=server, admin=admin)
+            try:
+                yield guarded
+            finally:
+                admin.session.close()
+                guarded.close()
 
 
 def namespace(name: str, warehouse: str = "default") -> Target:

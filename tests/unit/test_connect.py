@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 import yaml
 
-from frazil.engine_config.connection import S3, Connection
+from frazil.client import FrazilCatalog
+from frazil.config import load_settings
+from frazil.engine_config.connection import S3, Connection, find_connection
 from frazil.engine_config.engines import trino
-from frazil.engine_config.known import ENGINES
+from frazil.engine_config.known import ENGINES, VENDED
 from frazil.errors import ConfigError
 from tests.kit.raising import raises
 
@@ -58,13 +62,65 @@ def test_a_credential_is_named_where_an_engine_takes_one() -> None:
         "spark": f"env:{variable}",
         "pyiceberg": "export PYICEBERG_CATALOG__LAKE__CREDENTIAL=",
         "duckdb": f"CLIENT_ID split_part(getenv('{variable}'), ':', 1)",
+        "daft": f'os.environ["{variable}"]',
     }
     for engine, text in expected.items():
         hidden, shown = ENGINES[engine](to), ENGINES[engine](to, show_secrets=True)
         assert text in hidden
         assert "https://catalog:1/t" in hidden
+        assert "left out" not in hidden
         assert "a-secret" not in hidden
         assert "a-secret" in shown
+
+
+VENDED_WORDS = {
+    "trino": "iceberg.rest-catalog.vended-credentials-enabled=true",
+    "spark": "spark.sql.catalog.lake.header.X-Iceberg-Access-Delegation vended-credentials",
+    "pyiceberg": "s3.endpoint",  # asks for credentials by itself
+    "duckdb": "ACCESS_DELEGATION_MODE 'vended_credentials'",
+    "daft": "io_config = None",
+}
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+@pytest.mark.parametrize("engine", VENDED)
+def test_with_vended_credentials_an_engine_gets_no_keys_of_the_store(engine: str, show_secrets: bool) -> None:
+    text = ENGINES[engine](replace(FULL, vended=True), show_secrets=show_secrets)
+    assert VENDED_WORDS[engine] in text
+    assert [word for word in (*SECRETS[:2], "AWS_") if word in text] == []
+    assert ("TOKEN" in text or "token" in text, SECRETS[2] in text) == (True, show_secrets)
+
+
+class Vending:
+    """A catalog that vends credentials."""
+
+    properties: ClassVar[dict[str, str]] = {"s3.endpoint": "https://s3:2"}
+    vends_credentials = True
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "asked", "vended"),
+    [
+        ({}, {}, False, True),
+        ({"s3.access_key_id": "KEY"}, {}, False, False),
+        ({"s3.access_key_id": "KEY"}, {}, True, True),
+        ({}, {"AWS_ACCESS_KEY_ID": "KEY"}, False, False),
+        ({"s3.endpoint": "https://s3:2"}, {}, False, False),  # the catalog is not asked
+    ],
+)
+def test_who_has_no_keys_gets_credentials_of_the_catalog(
+    flags: dict[str, str],
+    variables: dict[str, str],
+    asked: bool,
+    vended: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings(flags=flags, environ={}, folder=tmp_path)
+    assert find_connection(settings, lambda: cast("FrazilCatalog", Vending()), vended=asked).vended is vended
 
 
 def test_trino_needs_an_object_store() -> None:

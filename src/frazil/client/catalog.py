@@ -93,6 +93,11 @@ class FrazilCatalog(IndexRecords, GrantRecords, Searches):
         self._server_answers_keys = False
         super().__init__(name, **properties)
 
+    @property
+    def vends_credentials(self) -> bool:
+        """Whether the server hands out credentials for the object store of this warehouse."""
+        return self.offers(Capability.V1_LOAD_CREDENTIALS)
+
     def transaction(self) -> CatalogTransaction:
         """A block whose changes to several tables happen together or not at all."""
         self.require_endpoint(COMMIT_TRANSACTION)

@@ -9,12 +9,13 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.engine_config.connection import S3, TOKEN_VARIABLE, Connection, find_connection
     from frazil.engine_config.engines import duckdb, trino
-    from frazil.engine_config.known import ENGINES
+    from frazil.engine_config.known import ENGINES, VENDED
 
 __all__ = [
     "ENGINES",
     "S3",
     "TOKEN_VARIABLE",
+    "VENDED",
     "Connection",
     "duckdb",
     "find_connection",

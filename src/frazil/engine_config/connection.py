@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ class Connection:
     token: str | None = None
     s3: S3 | None = None
     properties: Mapping[str, str] | None = None  # the user's own; may hold credentials under any name
+    vended: bool = False  # engines ask the catalog for credentials of each table, and need no keys
 
     @property
     def credential(self) -> str | None:
@@ -48,15 +50,21 @@ class Connection:
         return (self.properties or {}).get("oauth2-server-uri") or f"{self.uri.rstrip('/')}/v1/oauth/tokens"
 
 
-def find_connection(settings: Settings, open_catalog: Callable[[], FrazilCatalog]) -> Connection:
-    """The connection that the settings describe; where they do not say where the store is, the catalog is asked."""
+def find_connection(
+    settings: Settings, open_catalog: Callable[[], FrazilCatalog], *, vended: bool = False
+) -> Connection:
+    """The connection that the settings describe; where they do not say where the store is, the catalog is asked.
+
+    Who has no keys of the store gets vended credentials, if the catalog has them; with `vended` also who has keys.
+    """
     catalog, s3 = settings.catalog, settings.s3
     key, secret = (value.get_secret_value() if value else None for value in (s3.access_key_id, s3.secret_access_key))
     if s3.endpoint:
         store: S3 | None = S3(s3.endpoint, s3.region, s3.path_style_access, key, secret)
     else:
-        catalog_properties = open_catalog().properties
-        endpoint, region = catalog_properties.get("s3.endpoint"), catalog_properties.get("s3.region")
+        known = open_catalog()
+        endpoint, region = known.properties.get("s3.endpoint"), known.properties.get("s3.region")
+        vended = vended or (known.vends_credentials and not key and KEY_VARIABLE not in os.environ)
         store = S3(endpoint, region or s3.region, s3.path_style_access, key, secret) if endpoint or region else None
     token = catalog.token.get_secret_value() if catalog.token else None
-    return Connection(catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties))
+    return Connection(catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties), vended)

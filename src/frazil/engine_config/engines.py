@@ -62,6 +62,7 @@ def trino(
     lines = {"connector.name": "iceberg", "iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": to.uri}
     lines |= {"iceberg.rest-catalog.warehouse": to.warehouse} if to.warehouse else {}
     lines |= _trino_access(to, secret)
+    lines |= {"iceberg.rest-catalog.vended-credentials-enabled": "true"} if to.vended else {}
     lines |= {
         "iceberg.file-format": "PARQUET",
         # CREATE TABLE writes the codec into the table; Trino's own choice, ZSTD, is not what the other writers here
@@ -72,12 +73,10 @@ def trino(
         "fs.native-s3.enabled": "true",
     }
     lines |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
-    lines |= {
-        "s3.region": to.s3.region,
-        "s3.path-style-access": str(to.s3.path_style).lower(),
-        "s3.aws-access-key": secret(to.s3.key, key_variable),
-        "s3.aws-secret-key": secret(to.s3.secret, secret_variable),
-    }
+    lines |= {"s3.region": to.s3.region, "s3.path-style-access": str(to.s3.path_style).lower()}
+    if not to.vended:
+        lines["s3.aws-access-key"] = secret(to.s3.key, key_variable)
+        lines["s3.aws-secret-key"] = secret(to.s3.secret, secret_variable)
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
@@ -124,12 +123,15 @@ def spark(to: Connection, *, show_secrets: bool = False) -> str:
     if to.s3:
         own |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
         own |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
-        own |= {
-            "s3.path-style-access": str(to.s3.path_style).lower(),
-            "client.region": to.s3.region,
-            "s3.access-key-id": secret(to.s3.key, KEY_VARIABLE),
-            "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE),
-        }
+        own |= {"s3.path-style-access": str(to.s3.path_style).lower(), "client.region": to.s3.region}
+        own |= (
+            {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
+            if to.vended
+            else {
+                "s3.access-key-id": secret(to.s3.key, KEY_VARIABLE),
+                "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE),
+            }
+        )
     prefix = f"spark.sql.catalog.{to.name}"
     lines = {
         "spark.jars.packages": f"{ICEBERG_RUNTIME},{ICEBERG_AWS}" if to.s3 else ICEBERG_RUNTIME,
@@ -159,7 +161,7 @@ def pyiceberg(to: Connection, *, show_secrets: bool = False) -> str:
     import json
 
     head = _note(to, show_secrets)
-    if to.s3 and not show_secrets:
+    if to.s3 and not show_secrets and not to.vended:
         head += f"# the keys: export {KEY_VARIABLE}=... {SECRET_VARIABLE}=...\n"
     prefix = f"PYICEBERG_CATALOG__{to.name.upper().replace('-', '_')}"
     if to.token and not show_secrets:
@@ -179,7 +181,8 @@ def _pyiceberg_properties(to: Connection, show_secrets: bool) -> dict[str, str]:
     properties |= {"oauth2-server-uri": to.oauth_uri} if to.credential else {}
     if show_secrets:
         properties |= {"token": to.token, **(to.properties or {})}
-        properties |= {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret} if to.s3 else {}
+        if to.s3 and not to.vended:  # without keys, it asks the catalog for credentials by itself
+            properties |= {"s3.access-key-id": to.s3.key, "s3.secret-access-key": to.s3.secret}
     return {key: value for key, value in properties.items() if value is not None}
 
 
@@ -200,9 +203,10 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
         return literal(value) if show_secrets and value else f"getenv('{variable}')"
 
     lines = ["INSTALL httpfs; INSTALL avro; INSTALL iceberg;", "LOAD httpfs; LOAD avro; LOAD iceberg;"]
-    if (to.s3 or to.token or to.credential) and not show_secrets:
+    has_keys = to.s3 is not None and not to.vended
+    if (has_keys or to.token or to.credential) and not show_secrets:
         lines.insert(0, "-- getenv() is a function of DuckDB's shell; other programs put the values in its place")
-    if to.s3:
+    if to.s3 and has_keys:
         place = s3_address(to.s3.endpoint, path_style=to.s3.path_style) if to.s3.endpoint else []
         keys = [f"KEY_ID {secret(to.s3.key, KEY_VARIABLE)}", f"SECRET {secret(to.s3.secret, SECRET_VARIABLE)}"]
         lines.append(
@@ -222,7 +226,8 @@ def duckdb(to: Connection, *, show_secrets: bool = False) -> str:
         where = f"CLIENT_ID {pair[0]}, CLIENT_SECRET {pair[1]}, OAUTH2_SERVER_URI {literal(to.oauth_uri)}"
         lines.append(f"CREATE SECRET lake_catalog (TYPE iceberg, {where});")
         access = "SECRET lake_catalog"
-    options = f"TYPE iceberg, ENDPOINT {literal(to.uri)}, {access}, ACCESS_DELEGATION_MODE 'none'"
+    mode = "vended_credentials" if to.vended else "none"
+    options = f"TYPE iceberg, ENDPOINT {literal(to.uri)}, {access}, ACCESS_DELEGATION_MODE '{mode}'"
     name = '"' + to.name.replace('"', '""') + '"'
     lines.append(f"ATTACH {literal(to.warehouse or '')} AS {name} ({options});")
     return _note(to, show_secrets, mark="--") + "".join(f"{line}\n" for line in lines)
@@ -240,8 +245,12 @@ def daft(to: Connection, *, show_secrets: bool = False) -> str:
     properties = {key: repr(value) for key, value in _pyiceberg_properties(to, show_secrets).items()}
     if to.token:
         properties["token"] = secret(to.token, TOKEN_VARIABLE)
+    if to.credential:
+        properties["credential"] = secret(to.credential, CREDENTIAL_VARIABLE)
     io = "daft.io.IOConfig()"
-    if to.s3:
+    if to.vended:
+        io = "None  # each table comes with credentials of its own"
+    elif to.s3:
         keys = secret(to.s3.key, KEY_VARIABLE), secret(to.s3.secret, SECRET_VARIABLE)
         properties |= {"s3.access-key-id": keys[0], "s3.secret-access-key": keys[1]}
         options = {
@@ -265,6 +274,8 @@ def daft(to: Connection, *, show_secrets: bool = False) -> str:
 
 def _note(to: Connection, show_secrets: bool, *, mark: str = "#") -> str:
     """A line that names the properties which were left out, for they may be credentials."""
-    if show_secrets or not to.properties:
+    named = {"credential", "oauth2-server-uri"} if to.credential else set()  # by their variable, and as they are
+    left_out = sorted(set(to.properties or {}) - named)
+    if show_secrets or not left_out:
         return ""
-    return f"{mark} left out, for they may hold secrets (--show-secrets): {', '.join(sorted(to.properties))}\n"
+    return f"{mark} left out, for they may hold secrets (--show-secrets): {', '.join(left_out)}\n"

@@ -27,3 +27,5 @@ ENGINES: dict[str, Callable[..., str]] = {
     "rust": clients.rust,
     "env": clients.variables,
 }
+
+VENDED = ("trino", "spark", "pyiceberg", "duckdb", "daft")  # that can ask the catalog for credentials

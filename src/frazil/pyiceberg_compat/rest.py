@@ -66,6 +66,10 @@ class OpenRestCatalog(RestCatalog):
         """`_check_endpoint`: raises when the server does not offer an endpoint."""
         self._check_endpoint(endpoint)
 
+    def offers(self, endpoint: Endpoint) -> bool:
+        """`_supported_endpoints`: whether the server offers an endpoint."""
+        return endpoint in self._supported_endpoints
+
     def path_of(self, identifier: str | Identifier) -> dict[str, Any]:
         """`_split_identifier_for_path`: a table's name as the parts of a URL."""
         return self._split_identifier_for_path(identifier)
