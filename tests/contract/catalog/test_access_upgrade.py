@@ -1,22 +1,145 @@
-"""Databases of every earlier schema, with data in them, get access control by the migration and keep what they have."""
+"""Databases of every earlier schema, with data in them: `frazil catalog migrate` keeps all of it, and it is served with
+authentication off and on.
+"""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
+from click.testing import CliRunner
 
-from frazil.catalog import create_token, migrate, open_database, open_pepper, running_catalog
-from frazil.catalog.store import access as store
-from frazil.catalog.store.database import Database, Sql
+from frazil.catalog import (
+    change_grant,
+    change_member,
+    create_role,
+    newest_records,
+    open_database,
+    revoke_token,
+    running_catalog,
+)
+from frazil.catalog.store.database import Database, Row, Sql
 from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import current_version, latest_version, steps
-from tests.kit.access import bearer_session, now_ms
-from tests.kit.catalog_databases import Client
+from frazil.cli.main import cli
+from tests.contract.catalog.test_indexes import record
+from tests.contract.test_catalog_views import version as view_version
+from tests.kit.access import Operator, bearer_session, namespace, now_ms, operator, table
+from tests.kit.catalog_databases import DATABASES, SCHEMA, Client, fresh_database
 
 EARLIER = range(1, latest_version())
-TABLES = ("namespaces", "relations", "idempotency", "reports")
+INDEXES, ACCESS, AUDIT = 6, 7, 8  # the versions that have them first
+CHANGE = {"action": "set-properties", "updates": {"changed": "yes"}}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A database of the newest schema that a catalog has worked on; its rows are put into databases of older ones."""
+
+    kind: str
+    postgres: str
+    url: str
+    folder: Path  # of the warehouses and the pepper
+    keys: dict[str, str]  # API keys by principal
+    made: dict[str, dict[str, str]]  # the header of a request that made a table, with authentication off and on
+    shown: dict[str, Any]  # by the catalog
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    kind, folder = request.param, tmp_path_factory.mktemp("upgrade")
+    postgres = request.getfixturevalue("postgres") if kind == "postgresql" else ""
+    with fresh_database(kind, folder, postgres) as url, operator(url, folder / "pepper") as owner:
+        made = {name: {"Idempotency-Key": str(uuid.uuid4())} for name in ("off", "on")}
+        with serving(folder, url) as client:
+            fill(client)
+            create(client, "made_off", headers=made["off"])
+        keys = {name: owner.token(name) for name in ("reader", "analyst", "former", "root")}
+        give(owner, keys)
+        with serving(folder, url, keys["root"]) as client:
+            create(client, "made_on", headers=made["on"])
+            shown = show(client)
+        yield Source(kind, postgres, url, folder, keys, made, shown)
+
+
+@contextmanager
+def serving(folder: Path, url: str, key: str | None = None) -> Iterator[Client]:
+    """A client of a catalog on this database; with a key, of one that asks for keys."""
+    warehouses = {name: str(folder / name) for name in ("default", "cold")}
+    authentication = "off" if key is None else "keys"
+    with (
+        requests.Session() if key is None else bearer_session(key) as session,
+        running_catalog(folder, database=url, warehouses=warehouses, authentication=authentication) as server,
+    ):
+        yield Client(server.uri, session=session)
+
+
+def fill(client: Client) -> None:
+    """Namespaces in each other, tables with a past, a view, an index, a report and a table that was dropped."""
+    cold = Client(client.uri, "cold", client.session)
+    for body in (
+        {"namespace": ["ns"], "properties": {"owner": "ann"}},
+        {"namespace": ["ns", "sub"]},
+        {"namespace": ["empty"]},
+    ):
+        assert client.post("/namespaces", body).status == 200
+    location = client.create("t")["metadata"]["location"]
+    assert client.commit({"action": "set-properties", "updates": {"a": "b"}}).status == 200
+    client.create("moved")
+    assert client.commit({"action": "set-location", "location": f"{location}-moved"}, table="moved").status == 200
+    client.create("deep", "ns%1Fsub")
+    cold.create("t")
+    view = {"name": "v", "schema": SCHEMA, "view-version": view_version(), "properties": {}}
+    assert client.post("/namespaces/ns/views", view).status == 200
+    index = {"name": "i", "record": record(location, "a.puffin")}
+    assert client.post("/namespaces/ns/tables/t/indexes", index).status == 200
+    report = {"report-type": "commit-report", "table-name": "t", "snapshot-id": 1}
+    assert client.post("/namespaces/ns/tables/t/metrics", report).status in (200, 204)
+    client.create("gone")
+    assert client.delete("/namespaces/ns/tables/gone").status == 204
+
+
+def create(client: Client, name: str, *, headers: dict[str, str] | None = None, **more: Any) -> Any:
+    body = {"name": name, "schema": SCHEMA, **more}
+    return client.post("/namespaces/ns/tables", body, headers=headers)
+
+
+def give(owner: Operator, keys: dict[str, str]) -> None:
+    """Grants of each kind, a role, and a key that was revoked."""
+    owner.grant("manage", namespace("ns"), "former")
+    owner.grant("read", table("t"), "reader")
+    create_role(owner.database, "analysts", now_ms=now_ms())
+    change_grant(owner.database, "read", namespace("ns\x1fsub"), "analysts", adding=True, by="test", now_ms=now_ms())
+    for role, member in (("analysts", "analyst"), ("admin", "root")):
+        change_member(owner.database, role, member, member=True, now_ms=now_ms())
+    revoke_token(owner.database, keys["former"].split("_")[1], now_ms=now_ms())
+
+
+def show(client: Client) -> dict[str, Any]:
+    """Everything that is in the catalog, as it answers."""
+    answers: dict[str, Any] = {}
+    for prefix, names in {"default": ("ns", "ns%1Fsub", "empty"), "cold": ("ns",)}.items():
+        base = f"/v1/{prefix}/namespaces"
+        answers[base] = client.raw("GET", base).body
+        for key in names:
+            answers[f"{base}/{key}"] = client.raw("GET", f"{base}/{key}").body
+            for kind in ("tables", "views"):
+                path = f"{base}/{key}/{kind}"
+                answers[path] = client.raw("GET", path).body
+                for entry in answers[path]["identifiers"]:
+                    answers[f"{path}/{entry['name']}"] = client.raw("GET", f"{path}/{entry['name']}").body
+    answers["indexes"] = client.get("/namespaces/ns/tables/t/indexes").body
+    return answers
+
+
+# --- databases of older schemas --------------------------------------------------------------------------------------
 
 
 def make_old(database: Database, version: int) -> None:
@@ -24,58 +147,125 @@ def make_old(database: Database, version: int) -> None:
     if database.dialect == "postgresql":
         database.write(lambda sql: sql.run("DROP SCHEMA public CASCADE"))
         database.write(lambda sql: sql.run("CREATE SCHEMA public"))
-    for step in range(1, version + 1):
-
-        def take(sql: Sql, step: int = step) -> bool:
-            return take_step(sql, dialect=database.dialect, version=step, text=steps()[step][1])
-
-        database.write(take)
+    for number in range(1, version + 1):
+        database.write(partial(take_step, dialect=database.dialect, version=number, text=steps()[number][1]))
     assert current_version(database) == version
 
 
-def fill(sql: Sql, template: dict[str, str], key: str) -> None:
-    """A namespace with a table, an answered request and a report, in the columns that the first schema has."""
-    columns = "warehouse, namespace, name, kind, uuid, metadata_location, location"
-    sql.run("INSERT INTO namespaces (warehouse, namespace, properties) VALUES ('default', 'ns', '{}')")
-    values = ("default", "ns", "t", "table", template["uuid"], template["metadata"], template["location"])
-    sql.run(f"INSERT INTO relations ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
-    answer = (key, "x", 204, now_ms())
-    sql.run("INSERT INTO idempotency (key, request, status, created_ms) VALUES (?, ?, ?, ?)", *answer)
-    report = ("default", "ns", "t", now_ms(), "scan-report", "{}")
-    statement = "INSERT INTO reports (warehouse, namespace, name, received_ms, kind, report) VALUES (?, ?, ?, ?, ?, ?)"
-    sql.run(statement, *report)
+def columns(database: Database) -> dict[str, list[str]]:
+    """The tables in the order in which they were made, each with its columns but the one that the database counts."""
+    if database.dialect == "sqlite":
+        listed = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+        of_table = "SELECT name FROM pragma_table_info(?) WHERE NOT (type = 'INTEGER' AND pk = 1)"
+    else:
+        listed = (
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace "
+            "ORDER BY oid"
+        )
+        of_table = (
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND "
+            "table_name = ? AND is_identity = 'NO' ORDER BY ordinal_position"
+        )
+    sql = database.read()
+    names = [row[0] for row in sql.rows(listed) if row[0] != "frazil_schema" and not row[0].startswith("sqlite_")]
+    return {name: [row[0] for row in sql.rows(of_table, name)] for name in names}
+
+
+def rows_of(database: Database, name: str, chosen: list[str]) -> list[Row]:
+    return sorted(database.read().rows(f"SELECT {', '.join(chosen)} FROM {name}"), key=repr)
+
+
+def put_rows(new: Database, old: Database) -> dict[str, tuple[list[str], list[Row]]]:
+    """Puts the rows of a new database into an old one, as far as that has their tables and columns; what is now in each
+    table.
+    """
+    known, rows = columns(new), {}
+    for name, own in columns(old).items():
+        assert name in known, f"a migration has removed {name}: say here where its rows come from"
+        chosen = [column for column in own if column in known[name]]
+        rows[name] = chosen, rows_of(new, name, chosen)
+
+    def write(sql: Sql) -> None:
+        for name in reversed(rows):
+            sql.run(f"DELETE FROM {name}")
+        for name, (chosen, values) in rows.items():
+            marks = ", ".join("?" * len(chosen))
+            for row in values:
+                sql.run(f"INSERT INTO {name} ({', '.join(chosen)}) VALUES ({marks})", *row)
+
+    old.write(write)
+    return rows
+
+
+def test_the_source_has_rows_in_every_table(source: Source) -> None:
+    opened = open_database(source.url)
+    try:
+        empty = [name for name, chosen in columns(opened).items() if not rows_of(opened, name, chosen)]
+    finally:
+        opened.close()
+    assert empty == ["namespace_places"]  # only of namespaces with a location of their own
+
+
+# --- the upgrade -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", EARLIER)
-def test_an_old_database_keeps_its_data_and_gets_access_control(database: str, tmp_path: Path, version: int) -> None:
-    with running_catalog(tmp_path / "template", warehouses={"default": str(tmp_path / "warehouse")}) as server:
-        loaded = Client(server.uri).create()
-        metadata = loaded["metadata"]
-        template = {
-            "uuid": metadata["table-uuid"],
-            "metadata": loaded["metadata-location"],
-            "location": metadata["location"],
-        }
-    opened = open_database(database)
-    key = str(uuid.uuid4())
+def test_an_old_database_keeps_its_data_and_is_served(source: Source, version: int, tmp_path: Path) -> None:
+    with fresh_database(source.kind, tmp_path, source.postgres) as url:
+        upgrade(source, url, version)
+        with serving(source.folder, url) as client:
+            assert show(client) == expected(source, version)
+            change(client)
+            assert create(client, "made_off", headers=source.made["off"]).status == 200  # the answer of its first time
+        with operator(url, source.folder / "pepper") as owner:
+            keys = source.keys if version >= ACCESS else {"root": owner.token("root", roles=["admin"])}
+            with serving(source.folder, url, keys["root"]) as client:
+                assert Client(client.uri).get("/namespaces").status == 401
+                assert show(client) == expected(source, version)
+                change(client)
+                if version >= ACCESS:
+                    assert create(client, "made_on", headers=source.made["on"]).status == 200
+                    check_grants(client.uri, keys)
+            recorded = {(record.actor, record.operation) for record in newest_records(owner.database.read(), limit=99)}
+        assert (("root", "createTable") in recorded, ("test", "grant") in recorded) == (True, version >= AUDIT)
+
+
+def upgrade(source: Source, url: str, version: int) -> None:
+    """A database of an old schema with the rows of the source, migrated by the command line: no row has changed."""
+    new, old = open_database(source.url), open_database(url)
     try:
-        make_old(opened, version)
-        opened.write(lambda sql: fill(sql, template, key))
-        before = {name: opened.read().rows(f"SELECT count(*) FROM {name}") for name in TABLES}
-        taken = migrate(opened)
-        assert len(taken) == latest_version() - version
-        assert {name: opened.read().rows(f"SELECT count(*) FROM {name}") for name in TABLES} == before
-        assert store.all_members(opened.read()) == {"admin": []}
-        pepper = open_pepper(opened, tmp_path / "pepper")
-        token = create_token(opened, pepper, "root", now_ms=now_ms(), roles=["admin"]).token
+        make_old(old, version)
+        rows = put_rows(new, old)
+        done = CliRunner().invoke(cli, ["catalog", "migrate", "--database", url], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        assert current_version(old) == latest_version()
+        assert {name: (chosen, rows_of(old, name, chosen)) for name, (chosen, _) in rows.items()} == rows
     finally:
-        opened.close()
-    with running_catalog(tmp_path, database=database) as server:
-        client = Client(server.uri)
-        assert client.load()["metadata"]["table-uuid"] == template["uuid"]
+        new.close()
+        old.close()
+
+
+def expected(source: Source, version: int) -> dict[str, Any]:
+    return source.shown if version >= INDEXES else source.shown | {"indexes": {"indexes": []}}
+
+
+def change(client: Client) -> None:
+    """Tables are created, committed to, renamed and dropped; old ones keep their places."""
+    place = client.load("t")["metadata"]["location"]
+    assert create(client, "intruder", location=place).error[:2] == (403, "ForbiddenException")
+    assert create(client, "new").status == 200
+    assert client.commit(CHANGE, table="new").status == 200
+    names = [{"namespace": ["ns"], "name": name} for name in ("new", "renamed")]
+    assert client.post("/tables/rename", dict(zip(("source", "destination"), names, strict=True))).status == 204
+    assert client.delete("/namespaces/ns/tables/renamed").status == 204
+
+
+def check_grants(uri: str, keys: dict[str, str]) -> None:
+    """Each key may do what it might before."""
+    paths = ("/namespaces/ns/tables/t", "/namespaces/ns%1Fsub/tables/deep", "/namespaces/ns/tables/moved")
+    statuses = {}
+    for name in ("reader", "analyst", "former"):
+        client = Client(uri, session=bearer_session(keys[name]))
+        statuses[name] = [client.get(path).status for path in paths]
         client.session.close()
-    with running_catalog(tmp_path, database=database, authentication="keys") as server:
-        client = Client(server.uri, session=bearer_session(token))
-        assert client.commit({"action": "set-properties", "updates": {"a": "b"}}).status == 200
-        assert Client(server.uri).get("/namespaces/ns/tables/t").status == 401
-        client.session.close()
+    assert statuses == {"reader": [200, 404, 404], "analyst": [404, 200, 404], "former": [401, 401, 401]}
