@@ -25,12 +25,14 @@ from frazil.write.commit import (
     PartProgress,
     PlannedTakeover,
     Progress,
+    Publication,
     Publishable,
     Publisher,
     QuarantinedRow,
     RetryPolicy,
     as_arrow,
     load_existing,
+    publish_together,
     quarantine_of,
     set_properties,
     until_decided,
@@ -113,6 +115,21 @@ class IcebergTarget:
         """The same for files that are all written; `also` may hold appends of written files. `change` takes the place
         of the append of `files`.
         """
+        publication = self.prepare(files, claim, quarantine_files=quarantine_files, also=also, change=change)
+        (published,) = publish_together([publication])
+        self._metadata, self._layout = published.table.metadata, self._renewed(published.table)
+        return published
+
+    def prepare(
+        self,
+        files: Sequence[WrittenFile],
+        claim: Claim,
+        *,
+        quarantine_files: Sequence[WrittenFile] = (),
+        also: Mapping[Identifier, pa.Table] | None = None,
+        change: Publishable | None = None,
+    ) -> Publication:
+        """What `publish` commits, for those who publish several tables together."""
         self.retry.on_step("files written")
         check_present([*files, *quarantine_files], self._layout)
         others = [
@@ -120,9 +137,8 @@ class IcebergTarget:
             for identifier, rows in (also or {}).items()
         ]
         others.append(Append(quarantine_of(self.identifier), quarantine_files))
-        published = self._publisher.publish(change or Append(self.identifier, files, self.ref), claim, also=others)
-        self._metadata, self._layout = published.table.metadata, self._renewed(published.table)
-        return published
+        target = change or Append(self.identifier, files, self.ref)
+        return Publication(self._publisher, target, claim, tuple(others))
 
     def open_quarantine(self, part: str) -> OpenQuarantine:
         """The quarantine table, made if it is not there. Its rows come in with the table's own: it has no progress of

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from frazil.tables.declare import Table
     from frazil.tables.drift import find_drift
     from frazil.tables.grants import open_grants
+    from frazil.tables.iceberg import column_of
     from frazil.tables.indexes import VectorIndex, vector_index
     from frazil.tables.planfile import load_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
@@ -30,6 +31,7 @@ __all__ = [
     "all_of",
     "apply_steps",
     "column",
+    "column_of",
     "find_drift",
     "find_tables",
     "list_of",

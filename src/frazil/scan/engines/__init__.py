@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from frazil.scan.engines.nearest import NearestDataset
     from frazil.scan.engines.pushdown import ScanDataset
-    from frazil.scan.engines.spark import active_session, run_sql, to_spark
+    from frazil.scan.engines.spark import active_session, files_to_spark, run_sql, to_spark
     from frazil.scan.engines.two_versions import AFTER, BEFORE, changed_rows, quoted, repeated_key, row_pairs
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "changed_rows",
     "connect_closed",
     "explain_engine",
+    "files_to_spark",
     "first_line",
     "import_duckdb",
     "literal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -47,14 +47,20 @@ class Part:
 
 def to_spark(scan: RowScan, session: SparkSession) -> DataFrame:
     """The rows as a Spark frame. A limit is the driver's to keep: such a scan is read there."""
+    if scan.limit is not None:
+        wanted = with_small_types(without_extensions(scan.schema.empty_table()).schema)
+        return session.createDataFrame(without_extensions(scan.to_arrow()).cast(wanted))
+    return files_to_spark(scan, scan.plan().tasks(), session)
+
+
+def files_to_spark(scan: RowScan, tasks: Iterable[FileTask], session: SparkSession) -> DataFrame:
+    """The rows of some files as a Spark frame, in the shape of the scan's columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from frazil.spark import spread
 
     wanted = with_small_types(without_extensions(scan.schema.empty_table()).schema)
-    if scan.limit is not None:
-        return session.createDataFrame(without_extensions(scan.to_arrow()).cast(wanted))
-    parts = split(scan, session.sparkContext.defaultParallelism * TASKS_A_CORE)
+    parts = split(scan, tasks, session.sparkContext.defaultParallelism * TASKS_A_CORE)
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
         for batch in parts[number].batches():
@@ -75,11 +81,10 @@ def active_session() -> SparkSession:
     return session
 
 
-def split(scan: RowScan, most: int) -> list[Part]:
-    """The files of a scan in parts of about the same size."""
-    tasks = sorted(scan.plan().tasks(), key=lambda task: -task.bytes)
+def split(scan: RowScan, tasks: Iterable[FileTask], most: int) -> list[Part]:
+    """Files of a scan in parts of about the same size."""
     sizes, piles = [0] * most, [list[FileTask]() for _ in range(most)]
-    for task in tasks:
+    for task in sorted(tasks, key=lambda task: -task.bytes):
         at = sizes.index(min(sizes))
         sizes[at] += task.bytes
         piles[at].append(replace(task, deletes=tuple(_alone(response) for response in task.deletes)))

@@ -265,7 +265,9 @@ def now_ms() -> int:
 
 
 def _dump(progress: PartProgress) -> str:
-    return json.dumps(asdict(progress), separators=(",", ":"))
+    values = asdict(progress)
+    del values["inputs"]  # only Iceberg tables are made from tables
+    return json.dumps(values, separators=(",", ":"))
 
 
 def _generation_id(part: str) -> str:

@@ -73,7 +73,16 @@ from frazil.sinks.spark.job import (
 )
 from frazil.sinks.spark.task import Counts, Refusal, Staged, TaskReport
 from frazil.spark import python_error, spark_errors
-from frazil.write.commit import MAIN, Claim, Overtaken, PartProgress, Publishable, RetryPolicy
+from frazil.write.commit import (
+    MAIN,
+    Claim,
+    InputState,
+    Overtaken,
+    PartProgress,
+    Publication,
+    Publishable,
+    RetryPolicy,
+)
 from frazil.write.contract import Contract, Extra
 from frazil.write.files import BufferLimits, TableLayout
 
@@ -330,6 +339,29 @@ class FrameSink:
         self._closed, self._progress, self._planned = False, done_commit.progress, None
         self._published += [file.path for file in staged.files[:1]]
         return FrameResult(staged.counts, self.position, done_commit.snapshot_id)
+
+    def prepare(
+        self,
+        staged: Staged,
+        *,
+        change: Publishable,
+        also: Mapping[Identifier, Any],
+        inputs: Mapping[str, InputState],
+    ) -> Publication:
+        """The commit of a change with the tables that it was made from, to be published together with others by
+        `publish_together`. The sink is closed: it has made its one commit.
+        """
+        self._check_open()
+        if not isinstance(self._target, IcebergTarget):
+            raise SinkError(f"{self.layout.name}: only Iceberg tables are published together", table=self.layout.name)
+        self._closed = True
+        claim = replace(self._claim(staged, frozenset()), inputs=inputs)
+        return self._target.prepare((), claim, quarantine_files=staged.quarantine_files, also=also, change=change)
+
+    @property
+    def inputs(self) -> Mapping[str, InputState]:
+        """The tables that the rows were made from, as the last commit says."""
+        return self._progress.inputs
 
     def discard(self, staged: Staged) -> None:
         """Deletes staged files: they are in no commit."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.write.commit.progress import (
         MAIN,
         Claim,
+        InputState,
         PartProgress,
         PlannedTakeover,
         Progress,
@@ -42,12 +43,15 @@ if TYPE_CHECKING:
         CommitCatalog,
         Committed,
         Overtaken,
+        Publication,
+        Published,
         Publisher,
         RetryPolicy,
         SingleTableCatalog,
         ignore,
         is_lasting,
         load_existing,
+        publish_together,
         until_decided,
     )
     from frazil.write.commit.publish import Patience as Patience
@@ -61,7 +65,7 @@ if TYPE_CHECKING:
         position_in_batch,
         quarantine_of,
     )
-    from frazil.write.commit.replace import Replace
+    from frazil.write.commit.replace import Overwrite, Replace
     from frazil.write.commit.rewrite import Rewrite
     from frazil.write.commit.rollback import roll_back
     from frazil.write.commit.snapshots import Append, Move, Publishable
@@ -75,14 +79,18 @@ __all__ = [
     "Committed",
     "Counts",
     "Draft",
+    "InputState",
     "Move",
     "OpenQuarantine",
     "Overtaken",
+    "Overwrite",
     "PartProgress",
     "Parts",
     "PlannedTakeover",
     "Progress",
+    "Publication",
     "Publishable",
+    "Published",
     "Publisher",
     "QuarantinedRow",
     "QuarantinedRows",
@@ -116,6 +124,7 @@ __all__ = [
     "position_in_batch",
     "progress_at",
     "property_key",
+    "publish_together",
     "quarantine_of",
     "read_entries",
     "read_files",

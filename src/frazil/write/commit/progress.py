@@ -9,9 +9,9 @@ so what one reads here is true of the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ProgressMismatch, WriterFenced
 from frazil.protocol import PROPERTY_PROGRESS_PREFIX, SUMMARY_PROGRESS, SUMMARY_REF
@@ -25,13 +25,41 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
+class InputState:
+    """What rows were made from: a table, by its UUID, at a snapshot; None: it had none yet."""
+
+    uuid: str
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True)
 class PartProgress:
-    """How far one part of a sink has come; `offsets` are the next ones to read, by source partition."""
+    """How far one part of a sink has come; `offsets` are the next ones to read, by source partition. `inputs` are the
+    tables that the rows were made from, by name.
+    """
 
     generation: int = 0
     writer: str = ""
     commits: int = 0
     offsets: Mapping[str, int] = field(default_factory=dict)
+    inputs: Mapping[str, InputState] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, entry: Sequence[Any]) -> PartProgress:
+        """The progress of a part as `dump` gives it.
+
+        >>> PartProgress.parse([1, "w", 2, {}, {"silver.orders": ["8f1e", 7]}]).inputs
+        {'silver.orders': InputState(uuid='8f1e', snapshot_id=7)}
+        """
+        generation, writer, commits, offsets, *more = entry
+        (inputs,) = more or ({},)
+        return cls(generation, writer, commits, offsets, {name: InputState(*stored) for name, stored in inputs.items()})
+
+    def dump(self) -> list[Any]:
+        """As JSON; `inputs` only where there are some."""
+        inputs = {name: [state.uuid, state.snapshot_id] for name, state in sorted(self.inputs.items())}
+        entry = [self.generation, self.writer, self.commits, dict(self.offsets)]
+        return [*entry, inputs] if inputs else entry
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,7 @@ class Progress:
                     f"the table's progress has version {value['v']}, not {_VERSION}",
                     hint="upgrade Frazil",
                 )
-            return cls({name: PartProgress(*entry) for name, entry in value["parts"].items()})
+            return cls({name: PartProgress.parse(entry) for name, entry in value["parts"].items()})
         except (ValueError, KeyError, TypeError) as exc:
             raise ProgressMismatch(
                 f"the table's progress cannot be read: {text[:80]}",
@@ -69,10 +97,7 @@ class Progress:
         >>> Progress({"s/0": PartProgress(1, "w", 2, {"p": 3})}).dump()
         '{"v":1,"parts":{"s/0":[1,"w",2,{"p":3}]}}'
         """
-        parts = {
-            name: [part.generation, part.writer, part.commits, dict(part.offsets)]
-            for name, part in sorted(self.parts.items())
-        }
+        parts = {name: part.dump() for name, part in sorted(self.parts.items())}
         return json.dumps({"v": _VERSION, "parts": parts}, separators=(",", ":"))
 
     def part(self, name: str) -> PartProgress:
@@ -90,7 +115,7 @@ class Claim:
     `end` names every source partition that moved; `start` says where it stood for those that had moved before. A
     partition in `done` is finished for good (a file that was read to its end) and needs no entry any more. With
     `takes_over`, the commit is the writer's takeover, too: it is refused unless the part's progress still is what the
-    writer planned from.
+    writer planned from. `inputs` are the tables that the rows were made from; None leaves those that are known.
     """
 
     part: str
@@ -101,6 +126,7 @@ class Claim:
     end: Mapping[str, int]
     done: frozenset[str] = frozenset()
     takes_over: PartProgress | None = None
+    inputs: Mapping[str, InputState] | None = None
 
     def summary(self) -> str:
         """What the snapshot's summary says of this commit; the audit reads it."""
@@ -112,6 +138,7 @@ class Claim:
             "to": dict(self.end),
             **({"done": sorted(self.done)} if self.done else {}),
             **({"takeover": True} if self.takes_over is not None else {}),
+            **({"inputs": {name: state.snapshot_id for name, state in self.inputs.items()}} if self.inputs else {}),
         }
         return json.dumps(value, separators=(",", ":"))
 
@@ -185,7 +212,7 @@ def take_over(progress: Progress, part: str, writer: str) -> Progress:
     """The progress once `writer` owns the part: every older writer of it is fenced.
 
     >>> take_over(Progress(), "s/0", "w1").part("s/0")
-    PartProgress(generation=1, writer='w1', commits=0, offsets={})
+    PartProgress(generation=1, writer='w1', commits=0, offsets={}, inputs={})
     """
     current = progress.part(part)
     return progress.with_part(part, replace(current, generation=current.generation + 1, writer=writer))
@@ -195,7 +222,7 @@ def plan_takeover(current: PartProgress, writer: str) -> PlannedTakeover:
     """What `writer` has to know to take over with its first commit. Nothing is fenced until then.
 
     >>> plan_takeover(PartProgress(3, "old", 7), "new").own
-    PartProgress(generation=4, writer='new', commits=7, offsets={})
+    PartProgress(generation=4, writer='new', commits=7, offsets={}, inputs={})
     """
     if current.writer == writer:
         return PlannedTakeover(None, current)
@@ -229,7 +256,8 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
         )
     _check_offsets(current, claim, table=table)
     offsets = {name: offset for name, offset in {**current.offsets, **claim.end}.items() if name not in claim.done}
-    return progress.with_part(claim.part, replace(current, commits=claim.commit, offsets=offsets))
+    inputs = current.inputs if claim.inputs is None else claim.inputs
+    return progress.with_part(claim.part, replace(current, commits=claim.commit, offsets=offsets, inputs=inputs))
 
 
 def _check_offsets(current: PartProgress, claim: Claim, *, table: str) -> None:

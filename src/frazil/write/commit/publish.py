@@ -197,39 +197,8 @@ class Publisher:
         when a staged snapshot was overtaken.
         """
 
-        start = time.monotonic()
-
-        def attempt(number: int) -> Published:
-            table = self._load(self.identifier)
-            after = self._apply(claim, table)
-            if after is None:
-                report_repeat(self.table_name, claim.part, attempts=number)
-                return Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
-            if (
-                isinstance(target, Move)
-                and (now := head(table.metadata, self.ref))
-                and now.snapshot_id != target.base_id
-            ):
-                raise Overtaken(
-                    f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun",
-                    hint="stage the change again",
-                    ref=self.ref,
-                )
-            change = self._change(target, table, number, after, claim)
-            others = [
-                other.build(self._load(other.identifier), attempt=number, summary={}, properties={})
-                for other in also
-                if other.files
-            ]
-            self._commit([change, *others])
-            snapshot_id, seconds = next(iter(change.snapshot_ids), None), time.monotonic() - start
-            summary = added_summary(change.updates)
-            if claim.takes_over is not None:
-                report_takeover(self.table_name, claim.part, generation=after.part(claim.part).generation)
-            report_commit(self.table_name, summary, snapshot_id=snapshot_id, attempts=number, seconds=seconds)
-            return Published(after.part(claim.part), snapshot_id, attempts=number, table=table)
-
-        return self._until_decided(attempt)
+        (published,) = publish_together([Publication(self, target, claim, tuple(also))])
+        return published
 
     def _apply(self, claim: Claim, table: Table) -> Progress | None:
         known = read_progress(table.metadata, self.ref)
@@ -242,6 +211,39 @@ class Publisher:
             known = self._before_take_over(table, claim.part)
         return apply_claim(known, claim, table=self.table_name)
 
+    def prepare(self, publication: Publication, number: int) -> Prepared:
+        """The publication on the table as it is now: what to commit, or that it has been committed before."""
+        table, claim, target = self._load(self.identifier), publication.claim, publication.target
+        after = self._apply(claim, table)
+        if after is None:
+            report_repeat(self.table_name, claim.part, attempts=number)
+            done = Published(read_progress(table.metadata, self.ref).part(claim.part), attempts=number, table=table)
+            return Prepared((), done)
+        if isinstance(target, Move) and (now := head(table.metadata, self.ref)) and now.snapshot_id != target.base_id:
+            raise Overtaken(
+                f"{self.table_name}: '{self.ref}' has moved since '{target.stage}' was begun",
+                hint="stage the change again",
+                ref=self.ref,
+                table=self.table_name,
+            )
+        change = self._change(target, table, number, after, claim)
+        others = [
+            other.build(self._load(other.identifier), attempt=number, summary={}, properties={})
+            for other in publication.also
+            if other.files
+        ]
+        snapshot_id = next(iter(change.snapshot_ids), None)
+        done = Published(after.part(claim.part), snapshot_id, attempts=number, table=table)
+        return Prepared((change, *others), done)
+
+    def report(self, publication: Publication, prepared: Prepared, *, seconds: float) -> None:
+        """Says that the publication is committed."""
+        done, claim = prepared.done, publication.claim
+        if claim.takes_over is not None:
+            report_takeover(self.table_name, claim.part, generation=done.progress.generation)
+        summary = added_summary(prepared.changes[0].updates)
+        report_commit(self.table_name, summary, snapshot_id=done.snapshot_id, attempts=done.attempts, seconds=seconds)
+
     def progress(self) -> Progress:
         """The progress of the ref as it is now."""
         return self._until_decided(lambda _: read_progress(self._load(self.identifier).metadata, self.ref))
@@ -252,6 +254,10 @@ class Publisher:
         if self.ref != MAIN:
             summary[SUMMARY_REF] = self.ref
         return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Commits changes of tables, all at once."""
+        self._commit(changes)
 
     def _commit(self, changes: Sequence[Change]) -> None:
         self.retry.on_step("before commit")
@@ -264,6 +270,47 @@ class Publisher:
 
     def _until_decided(self, attempt: Callable[[int], T]) -> T:
         return until_decided(attempt, name=self.table_name, retry=self.retry)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What one writer wants to commit: a change of its table under a claim, and rows of other tables."""
+
+    publisher: Publisher
+    target: Publishable
+    claim: Claim
+    also: tuple[Append, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A publication on the tables as they are at one attempt: its changes, and what it gives once they are committed.
+    Without changes it has been committed before.
+    """
+
+    changes: tuple[Change, ...]
+    done: Published
+
+
+def publish_together(publications: Sequence[Publication]) -> list[Published]:
+    """Commits all publications at once, each with its progress, or none; the first one's publisher says how often it is
+    tried. Part of them cannot be in: a commit that was lost has happened for all, or for none.
+
+    Raises `WriterFenced` if another writer owns one of the parts now, and `Overtaken` if one of the staged snapshots
+    was overtaken.
+    """
+    first, start = publications[0].publisher, time.monotonic()
+
+    def attempt(number: int) -> list[Published]:
+        prepared = [publication.publisher.prepare(publication, number) for publication in publications]
+        if changes := [change for each in prepared for change in each.changes]:
+            first.commit(changes)
+            for publication, each in zip(publications, prepared, strict=True):
+                if each.changes:
+                    publication.publisher.report(publication, each, seconds=time.monotonic() - start)
+        return [each.done for each in prepared]
+
+    return until_decided(attempt, name=", ".join(each.publisher.table_name for each in publications), retry=first.retry)
 
 
 def load_existing(catalog: CommitCatalog, identifier: Identifier) -> Table:

@@ -1,9 +1,9 @@
-"""Partitions that are replaced: what they held goes, the new files come, in one snapshot."""
+"""Rows that are replaced, of some partitions or of all: what was there goes, the new files come, in one snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,10 @@ class Replace(Append):
 
     Which files go is decided again at each attempt, on the table as it is then: rows that another writer appended to
     such a partition in the meantime go, too. Delete files stay: they speak of files that are gone, or of lower sequence
-    numbers than the new ones have.
+    numbers than the new ones have. `emptied` are further partitions, by their spec, whose files go.
     """
+
+    emptied: Mapping[int, frozenset[tuple[Any, ...]]] = field(default_factory=dict, kw_only=True)
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that replaces the partitions, if the ref still is where `table` saw it."""
@@ -65,10 +67,23 @@ class Replace(Append):
 
     @cached_property
     def _replaced(self) -> dict[int, set[tuple[Any, ...]]]:
-        replaced: dict[int, set[tuple[Any, ...]]] = {}
+        replaced: dict[int, set[tuple[Any, ...]]] = {spec_id: set(values) for spec_id, values in self.emptied.items()}
         for file in self.files:
             replaced.setdefault(file.spec_id, set()).add(tuple(canonical_value(value) for value in file.partition))
         return replaced
+
+
+@dataclass
+class Overwrite(Append):
+    """New files in place of all rows that the ref has."""
+
+    def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
+        """The change that replaces all files, if the ref still is where `table` saw it."""
+        draft, added = self.begin(table, attempt)
+        gone, dropped = drop_files(table, draft.manifests, lambda _: True, snapshot_id=draft.snapshot_id)
+        counts = count_written(self.files) + count_dropped(dropped)
+        snapshot = draft.write(Operation.OVERWRITE, [*added, *gone], counts, summary)
+        return draft.change(self.identifier, snapshot, properties)
 
 
 def _values(file: DataFile) -> tuple[Any, ...]:
