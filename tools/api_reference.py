@@ -21,7 +21,7 @@ SECTIONS = {
     "Declarations": (
         *("frazil.Table", "frazil.column", "frazil.list_of", "frazil.map_of", "frazil.struct", "frazil.Upkeep"),
         *("frazil.pipeline", "frazil.sources.csv", "frazil.sources.json", "frazil.sources.parquet"),
-        "frazil.sources.kafka",
+        *("frazil.sources.kafka", "frazil.sources.table", "frazil.sources.spark", "frazil.model"),
     ),
     "Tests": ("frazil.catalog.running_catalog",),
 }

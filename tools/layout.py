@@ -89,6 +89,7 @@ LAYOUT = (
             "upsert": "changes by key, merged by Spark",
             "batch": "runs and the ledger",
             "stream": "Kafka, a commit for each batch",
+            "models": "tables that queries over tables make",
         },
     ),
     Package("project", "a user's lakehouse.py"),

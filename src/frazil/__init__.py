@@ -9,6 +9,7 @@ from frazil.moved import install as _install_former_names
 if TYPE_CHECKING:
     from frazil.lake import Lake, connect
     from frazil.pipelines import pipeline, sources
+    from frazil.pipelines.models import model
     from frazil.tables import Column, Table, Upkeep, column, list_of, map_of, struct, transforms, vector_index
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "connect",
     "list_of",
     "map_of",
+    "model",
     "pipeline",
     "sources",
     "struct",

@@ -1,28 +1,34 @@
-"""A user's project: the tables and pipelines that `lakehouse.py` declares."""
+"""A user's project: the tables, pipelines and models that `lakehouse.py` and the files of `models/` declare."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import traceback
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from frazil.errors import ProjectError
 from frazil.pipelines import Pipeline
+from frazil.pipelines.models import Model, load_models
 from frazil.tables import Table
 
 FILE_NAME = "lakehouse.py"
+Declared = TypeVar("Declared", Pipeline, Model)
 
 
 @dataclass(frozen=True)
 class Project:
-    """What `lakehouse.py` in `folder` declares, in the order it does."""
+    """What `lakehouse.py` in `folder` declares, in the order it does; then the models of `models/*.sql`."""
 
     folder: Path
     tables: tuple[Table, ...]
     pipelines: tuple[Pipeline, ...]
+    models: tuple[Model, ...] = ()
 
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline of that name."""
@@ -34,6 +40,16 @@ class Project:
             f"{self.folder / FILE_NAME} declares no pipeline '{name}'; it declares: {known}",
             path=str(self.folder / FILE_NAME),
             pipeline=name,
+        )
+
+    def model(self, name: str) -> Model:
+        """The model of that name."""
+        for candidate in self.models:
+            if candidate.name == name:
+                return candidate
+        known = ", ".join(model.name for model in self.models) or "none"
+        raise ProjectError(
+            f"{self.folder} declares no model '{name}'; it declares: {known}", path=str(self.folder), name=name
         )
 
 
@@ -48,8 +64,11 @@ def load_project(folder: Path) -> Project:
         )
     values = list(vars(_import(path)).values())
     tables = _tables(path, [value for value in values if isinstance(value, Table)])
-    pipelines = tuple(v for v in values if isinstance(v, Pipeline))
-    return Project(folder.resolve(), tables, pipelines)
+    pipelines = _once(value for value in values if isinstance(value, Pipeline))
+    models = _once((*(value for value in values if isinstance(value, Model)), *load_models(folder)))
+    project = Project(folder.resolve(), tables, pipelines, models)
+    _check_names(path, project)
+    return project
 
 
 def _tables(path: Path, tables: list[Table]) -> tuple[Table, ...]:
@@ -64,6 +83,35 @@ def _tables(path: Path, tables: list[Table]) -> tuple[Table, ...]:
                 table=table.name,
             )
     return tuple(by_name.values())
+
+
+def _once(values: Iterable[Declared]) -> tuple[Declared, ...]:
+    """The values without repetition: two variables may hold the same one."""
+    return tuple({id(value): value for value in values}.values())
+
+
+def _check_names(path: Path, project: Project) -> None:
+    """Refuses a name that two pipelines or models share, and a table that a model makes and something else fills."""
+    names = [*(pipeline.name for pipeline in project.pipelines), *(model.name for model in project.models)]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ProjectError(
+                f"{path.parent} declares '{name}' {'twice' if count == 2 else f'{count} times'}",
+                hint="name one of the pipelines or models otherwise",
+                path=str(path),
+                name=name,
+            )
+    tables = {table.name for table in project.tables}
+    filled = {pipeline.target.name: pipeline.name for pipeline in project.pipelines}
+    for model in project.models:
+        other = "a Table declares it" if model.name in tables else f"pipeline '{filled.get(model.name)}' fills it"
+        if model.name in tables or model.name in filled:
+            raise ProjectError(
+                f"model '{model.name}' makes a table, but {other}, too",
+                hint="a model declares its table itself: model(..., columns=[...], partition_by=[...])",
+                path=str(model.path or path),
+                table=model.name,
+            )
 
 
 def _import(path: Path) -> ModuleType:

@@ -52,3 +52,53 @@ def test_a_table_may_have_two_variables_but_not_two_declarations(tmp_path: Path)
     (tmp_path / "lakehouse.py").write_text(code + 'c = Table("l.t", column("y", "int"))\n')
     with raises(ProjectError, table="l.t"):
         load_project(tmp_path)
+
+
+MODELS = """
+from frazil import Table, column, model, pipeline, sources
+orders = Table("silver.orders", column("id", "long"))
+same = revenue = model("gold.revenue", "SELECT id FROM silver.orders")
+
+@pipeline(source=sources.csv("*.csv"), target=orders)
+def load(rows):
+    return rows
+"""
+
+
+def write(folder: Path, code: str, **files: str) -> Path:
+    (folder / "lakehouse.py").write_text(code)
+    for name, text in files.items():
+        (folder / "models" / "gold").mkdir(parents=True, exist_ok=True)
+        (folder / "models" / "gold" / f"{name}.sql").write_text(text)
+    return folder
+
+
+def test_models_come_from_lakehouse_and_from_files(tmp_path: Path) -> None:
+    project = load_project(write(tmp_path, MODELS, daily="SELECT id FROM gold.revenue"))
+    assert [model.name for model in project.models] == ["gold.revenue", "gold.daily"]
+    assert project.model("gold.daily").inputs == ("gold.revenue",)
+    with raises(ProjectError, name="gold.weekly"):
+        project.model("gold.weekly")
+
+
+@pytest.mark.parametrize(
+    ("code", "facts"),
+    [
+        ('other = model("gold.revenue", "SELECT 1 AS id")', {"name": "gold.revenue"}),
+        ('other = model("silver.orders", "SELECT 1 AS id")', {"table": "silver.orders"}),
+        (
+            'from dataclasses import replace\nother = replace(load, name="x", target=Table("gold.revenue", '
+            'column("id", "long")))',
+            {"table": "gold.revenue"},
+        ),
+        ("from dataclasses import replace\nother = replace(load, key=('id',))", {"name": "load"}),
+    ],
+)
+def test_a_name_is_declared_once(tmp_path: Path, code: str, facts: dict[str, str]) -> None:
+    with raises(ProjectError, **facts):
+        load_project(write(tmp_path, MODELS + code))
+
+
+def test_a_file_and_a_variable_may_not_declare_the_same_model(tmp_path: Path) -> None:
+    with raises(ProjectError, name="gold.revenue"):
+        load_project(write(tmp_path, MODELS, revenue="SELECT 1 AS id"))

@@ -28,6 +28,7 @@ def test_the_names_of_the_package_are_these() -> None:
         "connect",
         "list_of",
         "map_of",
+        "model",
         "pipeline",
         "sources",
         "struct",

@@ -1,4 +1,4 @@
-"""Data pipelines on Spark: declared with `@pipeline`, run from files or Kafka into tables."""
+"""Data pipelines on Spark: declared with `@pipeline`, run from files, Kafka or tables into tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.pipelines.declare import Drift, Pipeline, pipeline
+    from frazil.pipelines.declare import Drift, Pipeline, is_query, pipeline
     from frazil.pipelines.function import failed, transform
+    from frazil.pipelines.labels import check_labels
     from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_companion, read_ledger
     from frazil.pipelines.publishing import LoadPublisher, publish
     from frazil.pipelines.reports import report_batch, reported
@@ -22,7 +23,9 @@ __all__ = [
     "RunResult",
     "Stages",
     "append_rows",
+    "check_labels",
     "failed",
+    "is_query",
     "ledger_of",
     "ledger_rows",
     "note_run",

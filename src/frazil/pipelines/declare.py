@@ -1,16 +1,18 @@
-"""`@pipeline`: a function from DataFrame to DataFrame, with the source it reads, the table it fills, and the rules in
-between.
+"""`@pipeline`: a function from DataFrames to a DataFrame, with the sources it reads, the table it fills, and the rules
+in between.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from frazil.errors import DeclarationError, Facts
+from frazil.pipelines.labels import check_labels
 from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
+from frazil.pipelines.table_inputs import Reading, TableInput, check_reading, check_source, inputs_of
 from frazil.tables import Table
 
 if TYPE_CHECKING:
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
 
     from frazil.write.upsert import Ops, UpsertRules
 
-    Transform = Callable[[DataFrame], DataFrame]
+    Transform = Callable[..., DataFrame]
 
-Mode = Literal["append", "replace-partition", "upsert"]
+Mode = Literal["append", "replace-partition", "upsert", "rebuild"]
 Drift = Literal["evolve", "freeze", "quarantine"]
 OnChange = Literal["error", "append", "replace"]
 
@@ -30,7 +32,7 @@ class Pipeline:
     """A declared pipeline; calling it is calling the user's function, so that it can be tested alone."""
 
     name: str
-    source: Source
+    source: Source | Mapping[str, TableInput]
     target: Table
     transform: Transform
     key: tuple[str, ...] = ()
@@ -43,9 +45,27 @@ class Pipeline:
     sequence: str | None = None
     op: str | Ops | None = None
     on_change: OnChange = "error"
+    tags: tuple[str, ...] = ()
+    group: str | None = None
 
-    def __call__(self, frame: DataFrame) -> DataFrame:
-        return self.transform(frame)
+    def __call__(self, *frames: DataFrame, **named: DataFrame) -> DataFrame:
+        return self.transform(*frames, **named)
+
+    @property
+    def inputs(self) -> dict[str, TableInput]:
+        """The tables and Spark sources that it reads, by the parameter that gets them; none for files and Kafka."""
+        return inputs_of(self.source, self.transform)
+
+    @property
+    def is_over_tables(self) -> bool:
+        """Whether it reads tables or Spark sources, and not files or Kafka."""
+        return not isinstance(self.source, FileSource | KafkaSource)
+
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """The inputs of which a run reads new rows alone; none in mode `rebuild`, which reads all in full."""
+        reading = Reading(self.name, self.target.name, self.mode, self.inputs)
+        return () if self.mode == "rebuild" else tuple(reading.driving)
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -79,7 +99,7 @@ class Pipeline:
 
 def pipeline(
     *,
-    source: Source,
+    source: Source | Mapping[str, TableInput],
     target: Table,
     name: str | None = None,
     key: Sequence[str] = (),
@@ -92,13 +112,18 @@ def pipeline(
     sequence: str | None = None,
     op: str | Ops | None = None,
     on_change: OnChange = "error",
+    tags: str | Sequence[str] = (),
+    group: str | None = None,
 ) -> Callable[[Transform], Pipeline]:
     """Declares the decorated function as a pipeline from `source` into `target`.
 
+    - `source`: one of `frazil.sources`. Several tables have names, `{"orders": sources.table("silver.orders"),
+      "customers": sources.table("silver.customers", full=True)}`, and the function a parameter for each. One of them
+      brings new rows, the others are read in full; mode `rebuild` reads all in full.
     - `key`: of the rows of one load that share it, the last one is kept: by `order_by`, then by file and row.
     - `mode`: `append`; `replace-partition`: the partitions that the load has rows of are replaced by them; or `upsert`:
       a row replaces the one with the same `key`. `sequence` names the column that says which of two is newer, `op` the
-      one that marks deletes.
+      one that marks deletes. `rebuild`, for tables: the rows of the run replace all rows.
     - `max_bad_share`: rows that fail their type, NOT NULL or a check go to the quarantine; above this share the run
       stops instead.
     - `drift`: what happens to columns of the source that the table does not have: `freeze` stops the run, `evolve` adds
@@ -109,6 +134,7 @@ def pipeline(
     - `on_change`: what happens when a file that is loaded has other content now: `error` stops the run; `append` loads
       its whole content again, for mode `append`; `replace` loads it again by the rules of mode `replace-partition` or
       `upsert`.
+    - `tags`, `group`: words by which commands select pipelines and models. Those of one group are published together.
     """
     orders = (order_by,) if isinstance(order_by, str) else tuple(order_by)
 
@@ -116,16 +142,16 @@ def pipeline(
         declared = Pipeline(
             name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift
         )
-        checks = (audit,) if isinstance(audit, str) else tuple(audit)
         tombstones = isinstance(source, KafkaSource) and source.message_key is not None
-        own_op = op or (OWN_OP if tombstones and mode == "upsert" else None)
         declared = replace(
             declared,
-            audit=checks,
+            audit=(audit,) if isinstance(audit, str) else tuple(audit),
             branch=branch or f"audit-{declared.name}",
             sequence=sequence,
-            op=own_op,
+            op=op or (OWN_OP if tombstones and mode == "upsert" else None),
             on_change=on_change,
+            tags=check_labels(f"pipeline '{declared.name}'", tags, group),
+            group=group,
         )
         _check(declared)
         return declared
@@ -134,6 +160,7 @@ def pipeline(
 
 
 def _check(declared: Pipeline) -> None:
+    check_source(declared.name, declared.source, declared.transform)
     names = [column.name for column in declared.target.columns]
     if unknown := [name for name in declared.key if name not in names]:
         raise _wrong(
@@ -151,8 +178,9 @@ def _check(declared: Pipeline) -> None:
             hint='key=["order_id"]',
             problem="no-key",
         )
-    if declared.mode not in get_args(Mode):
-        raise _wrong(declared, "mode", f"mode is '{declared.mode}', expected one of {', '.join(get_args(Mode))}")
+    modes = [mode for mode in get_args(Mode) if mode != "rebuild" or declared.is_over_tables]
+    if declared.mode not in modes:
+        raise _wrong(declared, "mode", f"mode is '{declared.mode}', expected one of {', '.join(modes)}")
     if declared.drift not in get_args(Drift):
         raise _wrong(declared, "drift", f"drift is '{declared.drift}', expected one of {', '.join(get_args(Drift))}")
     if declared.mode == "replace-partition" and not declared.target.partition_by:
@@ -168,10 +196,25 @@ def _check(declared: Pipeline) -> None:
             declared, "max_bad_share", f"max_bad_share is {declared.max_bad_share}, expected a share from 0 to 1"
         )
     _check_upsert(declared, names)
+    if declared.is_over_tables:
+        _check_over_tables(declared)
     _check_on_change(declared)
     if isinstance(declared.source, KafkaSource):
         _check_stream(declared)
     _check_audit(declared)
+
+
+def _check_over_tables(declared: Pipeline) -> None:
+    for option, usual in (("drift", "freeze"), ("on_change", "error")):
+        if getattr(declared, option) != usual:
+            raise _wrong(
+                declared,
+                option,
+                f"{option} is for files, and the source is a table",
+                hint=f"leave {option} out",
+                problem="not-applicable",
+            )
+    check_reading(Reading(declared.name, declared.target.name, declared.mode, declared.inputs))
 
 
 def _check_upsert(declared: Pipeline, names: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
-"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3; or
-topics of Kafka.
+"""Where a pipeline's rows come from: sets of landing files, in the project, elsewhere on this machine, or on S3; topics
+of Kafka; tables of the catalog; or whatever Spark reads.
 
 Plain values: nothing heavy is imported before a source is used.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from frazil.errors import DeclarationError
+from frazil.names import TABLE_NAME, name_parts
 from frazil.pipelines.files import SourceFile as SourceFile
 from frazil.pipelines.files import list_local, list_s3
 
@@ -81,7 +82,86 @@ class KafkaSource:
         return ", ".join(self.topics) or f"topics like '{self.pattern}'"
 
 
-Source = FileSource | KafkaSource
+@dataclass(frozen=True)
+class TableSource:
+    """A table of the catalog: its new rows, its changes, or all of its rows."""
+
+    name: str
+    changes: bool = False
+    full: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """What one of Spark's own readers reads, such as a database by JDBC."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
+    high_water_mark: str | None = None
+
+    def __str__(self) -> str:
+        return self.format
+
+
+Source = FileSource | KafkaSource | TableSource | SparkSource
+
+
+def table(name: str, *, changes: bool = False, full: bool = False) -> TableSource:
+    """Rows of a table: those that were appended since the run before.
+
+    - `changes`: all that has changed since the run before: inserted, updated and deleted rows.
+    - `full`: all rows, in each run.
+    """
+    parts = name_parts(name)
+    if parts is None or len(parts) < 2:
+        raise DeclarationError(
+            f"a table source reads {name!r:.100}, expected {TABLE_NAME}",
+            hint='sources.table("silver.orders")',
+            option="name",
+            got=name,
+        )
+    if changes and full:
+        raise DeclarationError(
+            f"the source '{'.'.join(parts)}' has changes and full, which exclude each other",
+            hint="changes=True for what has changed since the run before, full=True for all rows",
+            table=".".join(parts),
+            option="full",
+            problem="exclusive",
+        )
+    return TableSource(".".join(parts), bool(changes), bool(full))
+
+
+def spark(format: str, *, high_water_mark: str | None = None, **options: object) -> SparkSource:
+    """Rows that `spark.read.format(format).options(...)` gives: of a database by JDBC, or of another connector.
+
+    - `high_water_mark`: a column whose values rise, such as an id or a time of change: each run reads the rows above
+      the highest value that the run before has read. Without it, each run reads all rows.
+    - `options`: those of Spark's reader: `url`, `dbtable`, `user`, ...
+    """
+    if not isinstance(format, str) or not format.strip():
+        raise _wrong_option("format", format, "the name of a data source of Spark, such as 'jdbc'")
+    if high_water_mark is not None and (not isinstance(high_water_mark, str) or not high_water_mark.strip()):
+        raise _wrong_option("high_water_mark", high_water_mark, "the name of a column")
+    if unset := sorted(name for name, value in options.items() if value is None):
+        raise DeclarationError(
+            f"option '{unset[0]}' of the Spark source '{format}' is None",
+            hint="leave it out, or give it a value",
+            option=unset[0],
+            problem="missing",
+        )
+    return SparkSource(format, {name: _option(value) for name, value in options.items()}, high_water_mark)
+
+
+def _option(value: object) -> str:
+    """A value as Spark's reader takes it.
+
+    >>> _option(True), _option(5)
+    ('true', '5')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def kafka(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from frazil.tables.indexes import VectorIndex, vector_index
     from frazil.tables.planfile import load_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
+    from frazil.tables.terms import parse_partition
     from frazil.tables.types import Column, column, list_of, map_of, struct
     from frazil.tables.upkeep import Upkeep
 
@@ -38,6 +39,7 @@ __all__ = [
     "load_plan",
     "map_of",
     "open_grants",
+    "parse_partition",
     "plan",
     "plan_all",
     "save_plan",

@@ -113,3 +113,75 @@ def test_a_kafka_source_that_cannot_work_is_refused_by_name(
 
 def test_an_audit_is_one_check_or_several_on_a_branch_of_the_pipelines_own() -> None:
     assert (declare(audit="id > 0").audit, declare().branch) == (("id > 0",), "audit-load")
+
+
+# --- over tables -----------------------------------------------------------------------------------------------------
+
+ORDERS = sources.table("s.orders")
+CUSTOMERS = sources.table("s.customers", full=True)
+JDBC = sources.spark("jdbc", url="jdbc:...", dbtable="orders")
+
+
+def join(**options: Any) -> Any:
+    @pipeline(**{"source": {"orders": ORDERS, "customers": CUSTOMERS}, "target": TARGET, **options})
+    def joined(orders: Any, customers: Any) -> Any:
+        return (orders, customers)
+
+    return joined
+
+
+def test_a_pipeline_over_several_tables_gets_a_frame_by_name() -> None:
+    declared = join(tags="daily", group="gold")
+    assert (declared.inputs, declared.driving) == ({"orders": ORDERS, "customers": CUSTOMERS}, ("orders",))
+    assert (declared.tags, declared.group, declared.is_over_tables) == (("daily",), "gold", True)
+    assert declared(customers=1, orders=2) == (2, 1)
+
+
+def test_a_single_table_is_named_as_the_parameter() -> None:
+    declared = declare(source=ORDERS)
+    assert (declared.inputs, declared.driving) == ({"frame": ORDERS}, ("frame",))
+
+
+def test_a_pipeline_of_files_has_no_inputs_among_tables() -> None:
+    declared = declare()
+    assert (declared.inputs, declared.driving, declared.is_over_tables) == ({}, (), False)
+
+
+def test_a_rebuild_reads_all_inputs_in_full() -> None:
+    both = {"orders": ORDERS, "customers": sources.table("s.customers")}
+    declared = join(source=both, mode="rebuild")
+    assert (list(declared.inputs), declared.driving) == (["orders", "customers"], ())
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"source": "landing/*.csv"}, {"option": "source", "got": "str"}),
+        ({"source": {}}, {"option": "source", "got": {}}),
+        ({"source": {"orders": ORDERS, "customers": sources.csv("*.csv")}}, {"name": "customers", "got": "FileSource"}),
+        ({"source": {"orders": ORDERS}}, {"option": "source", "name": "customers", "problem": "parameters"}),
+        ({"source": {"orders": ORDERS, "clients": CUSTOMERS}}, {"name": "clients", "problem": "parameters"}),
+        ({"source": {"orders": ORDERS, "customers": ORDERS}}, {"got": ["orders", "customers"], "problem": "driving"}),
+        ({"source": {"orders": JDBC, "customers": CUSTOMERS}}, {"got": "append", "problem": "full"}),
+        (
+            {"source": {"orders": sources.table("l.t"), "customers": CUSTOMERS}},
+            {"name": "orders", "problem": "cycle"},
+        ),
+        (
+            {"source": {"orders": sources.table("s.o", changes=True), "customers": CUSTOMERS}, "mode": "rebuild"},
+            {"name": "orders", "problem": "changes"},
+        ),
+        ({"drift": "evolve"}, {"option": "drift", "problem": "not-applicable"}),
+        ({"on_change": "append"}, {"option": "on_change", "problem": "not-applicable"}),
+        ({"tags": ["tag:x"]}, {"option": "tags", "got": "tag:x"}),
+    ],
+)
+def test_wrong_inputs_are_refused(options: dict[str, Any], facts: dict[str, Any]) -> None:
+    with raises(DeclarationError, **facts):
+        join(**options)
+
+
+@pytest.mark.parametrize("source", [sources.csv("*.csv"), TOPIC])
+def test_files_and_topics_are_not_rebuilt(source: Any) -> None:
+    with raises(DeclarationError, option="mode", got="rebuild"):
+        declare(source=source, mode="rebuild")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,34 @@ def test_a_file_that_was_rewritten_counts_as_another(tmp_path: Path) -> None:
 )
 def test_keys_match_patterns_as_paths_do(pattern: str, key: str, matches: bool) -> None:
     assert bool(re.fullmatch(_as_regex(pattern), key)) is matches
+
+
+def test_a_table_source_reads_new_rows_changes_or_all() -> None:
+    read = [sources.table("s.t"), sources.table("s.t", changes=True), sources.table("s.t", full=True)]
+    assert [(source.name, source.changes, source.full) for source in read] == [
+        ("s.t", False, False),
+        ("s.t", True, False),
+        ("s.t", False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "facts"),
+    [
+        (lambda: sources.table("orders"), {"option": "name", "got": "orders"}),
+        (lambda: sources.table("s..t"), {"option": "name"}),
+        (lambda: sources.table("s.t", changes=True, full=True), {"option": "full", "problem": "exclusive"}),
+        (lambda: sources.spark(""), {"option": "format"}),
+        (lambda: sources.spark("jdbc", high_water_mark=""), {"option": "high_water_mark"}),
+        (lambda: sources.spark("jdbc", url=None), {"option": "url", "problem": "missing"}),
+    ],
+)
+def test_a_wrong_table_or_spark_source_is_refused(make: Callable[[], object], facts: dict[str, object]) -> None:
+    with raises(DeclarationError, **facts):
+        make()
+
+
+def test_the_options_of_a_spark_source_are_text_and_are_not_shown() -> None:
+    source = sources.spark("jdbc", high_water_mark="id", url="jdbc:x", password="secret", fetchsize=100, ssl=True)
+    assert dict(source.options) == {"url": "jdbc:x", "password": "secret", "fetchsize": "100", "ssl": "true"}
+    assert (source.high_water_mark, "secret" in repr(source)) == ("id", False)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from frazil.write.contract.models import as_dicts, columns_as_json, nested_as_json
     from frazil.write.contract.raw import as_json, parse_row
     from frazil.write.contract.reasons import failed_check, reason_contains, reason_kind
+    from frazil.write.contract.sql_limits import why_unreadable
 
 __all__ = [
     "Accepted",
@@ -39,6 +40,7 @@ __all__ = [
     "reason_contains",
     "reason_kind",
     "roots_of",
+    "why_unreadable",
 ]
 
 __getattr__ = lazy_names(__name__)
