@@ -18,6 +18,11 @@ from typing import TextIO
 from frazil.terminal import visible, visible_json
 
 LONGEST_ERROR = 300  # characters of an error's text in a message
+# API keys of the catalog (their ids stay), and JSON Web Tokens: they tell what they are, wherever they stand.
+_TOKENS = (
+    (re.compile(r"(frz(?:_|%5[fF])[0-9a-f]{16}(?:_|%5[fF]))[0-9A-Za-z]{8,}"), r"\1***"),
+    (re.compile(r"eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), "***"),
+)
 _SECRETS = (
     (re.compile(r"(://[^:/?#@\s]*):[^@\s/]*@"), r"\1:***@"),  # a password in a URL
     (
@@ -32,6 +37,18 @@ _SECRETS = (
 )
 
 
+def hide_tokens(text: str) -> str:
+    """The text without API keys of the catalog and JSON Web Tokens: what a client sends may be one in the wrong place.
+
+    >>> hide_tokens("Namespace does not exist: frz_0123456789abcdef_" + 43 * "x"), hide_tokens("eyJhbGci.eyJzdWIi.c2ln")
+    ('Namespace does not exist: frz_0123456789abcdef_***', '***')
+    """
+    if "frz" in text or "eyJ" in text:  # rarely: this is part of every answer with an error
+        for pattern, instead in _TOKENS:
+            text = pattern.sub(instead, text)
+    return text
+
+
 def redact(text: str) -> str:
     """The text without passwords, tokens and keys.
 
@@ -40,6 +57,7 @@ def redact(text: str) -> str:
     >>> redact("{'s3.secret-access-key': 'abc', 'uri': 'http://c'}"), redact("Authorization: Bearer eyJhbGciOi")
     ("{'s3.secret-access-key': ***, 'uri': 'http://c'}", 'Authorization: Bearer ***')
     """
+    text = hide_tokens(text)
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text

@@ -50,6 +50,7 @@ from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCH
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
 from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound, UnknownRoute
+from frazil.logs import hide_tokens
 
 LOGGED_PATH = 500  # characters
 UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
@@ -231,13 +232,14 @@ class CatalogApp:
             log_request(request.request_id.decode(), facts, seconds=seconds, writes=writes)
 
     def _request_id(self, headers: dict[bytes, bytes]) -> bytes:
-        """The client's own id, if it is short and printable; else a new one."""
+        """The client's own id, if it is short, printable and no token; else a new one."""
         request_id = headers.get(b"x-request-id")
         if (
             request_id is not None
             and len(request_id) <= 128
             and request_id.isascii()
             and request_id.decode().isprintable()
+            and hide_tokens(request_id.decode()) == request_id.decode()
         ):
             return request_id
         return f"{self._run_id}-{next(self._numbers):x}".encode()

@@ -10,11 +10,24 @@ from __future__ import annotations
 import logging
 import sys
 
-from frazil.logs import JsonFormatter
+from frazil.logs import JsonFormatter, hide_tokens, redact
 
 SLOW_SECONDS = 1.0
 LEVELS = ("debug", "info", "warning", "error")
 log = logging.getLogger("frazil.catalog")
+
+
+class ServerFormatter(JsonFormatter):
+    """A line of the server. Paths and names come from clients, warnings and tracebacks quote other libraries."""
+
+    def facts(self, record: logging.LogRecord) -> dict[str, object]:
+        """What the line says, without secrets."""
+        facts = super().facts(record)
+        quotes = ("error", "message") if record.levelno >= logging.WARNING else ("error",)
+        for key, value in facts.items():
+            if isinstance(value, str):
+                facts[key] = redact(value) if key in quotes else hide_tokens(value)
+        return facts
 
 
 def log_to_stderr(level: str) -> None:
@@ -24,7 +37,7 @@ def log_to_stderr(level: str) -> None:
     logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
     logging._srcfile = None  # as the standard library's logging guide has it
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(ServerFormatter())
     for name in ("frazil", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]

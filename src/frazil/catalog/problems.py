@@ -6,6 +6,7 @@ import orjson
 
 from frazil import errors
 from frazil.catalog.http import JSON_TYPE, Response
+from frazil.logs import hide_tokens
 
 MESSAGE_LENGTH = 1000  # characters of an error message, and of its hint
 
@@ -96,5 +97,6 @@ def cut(message: str) -> str:
 
 
 def problem(status: int, kind: str, message: str) -> Response:
-    body = {"error": {"message": message.encode("utf-8", "replace").decode(), "type": kind, "code": status}}
+    text = hide_tokens(message).encode("utf-8", "replace").decode()
+    body = {"error": {"message": text, "type": kind, "code": status}}
     return Response(status, orjson.dumps(body), [JSON_TYPE])

@@ -55,7 +55,7 @@ END_SECONDS = 5.0  # after the time for requests in flight
 class ServerOptions:
     """What a server is started with."""
 
-    database: str
+    database: str = field(repr=False)  # may hold a password
     warehouses: Mapping[str, str]
     allow_locations: Sequence[str] = ()
     allowed_hosts: Sequence[str] = ()  # names of the server, beyond the address that it listens on

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from types import FrameType
 
 from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here
-from frazil.config import Limits, StorageProfile
+from frazil.config import Limits, OidcIssuer, StorageProfile
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
@@ -43,8 +43,12 @@ def serve(
 
 class _Supervisor:
     def __init__(self, options: ServerOptions, listener: socket.socket, count: int) -> None:
-        storage = {name: profile.model_dump() for name, profile in options.storage.items()}
-        self._options = json.dumps({**asdict(options), "limits": options.limits.model_dump(), "storage": storage})
+        models = {
+            "limits": options.limits.model_dump(),
+            "storage": {name: profile.model_dump() for name, profile in options.storage.items()},
+            "oidc": {name: issuer.model_dump() for name, issuer in options.oidc.items()},
+        }
+        self._options = json.dumps(asdict(options) | models)
         self._end_seconds = options.limits.shutdown_seconds + 2 * END_SECONDS
         self._listener = listener
         self._lifeline, self._kept_open = os.pipe()
@@ -86,7 +90,9 @@ class _Supervisor:
 def _work(listener_fd: int, lifeline: int) -> None:
     document = json.loads(sys.stdin.read())
     storage = {name: StorageProfile(**profile) for name, profile in document["storage"].items()}
-    options = ServerOptions(**{**document, "limits": Limits(**document["limits"]), "storage": storage})
+    oidc = {name: OidcIssuer(**issuer) for name, issuer in document["oidc"].items()}
+    models = {"limits": Limits(**document["limits"]), "storage": storage, "oidc": oidc}
+    options = ServerOptions(**{**document, **models})
     threading.Thread(target=_watch, args=(lifeline,), daemon=True, name="frazil-lifeline").start()
     serve_here(options, socket.socket(fileno=listener_fd))
 

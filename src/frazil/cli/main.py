@@ -16,6 +16,7 @@ import click
 
 import frazil
 from frazil.errors import CatalogError, FrazilError, MissingExtra
+from frazil.logs import redact
 from frazil.terminal import visible
 
 # section -> name -> (module:attribute, help). The help stands here too so that `frazil --help` imports none of the
@@ -193,7 +194,8 @@ def main(args: Sequence[str] | None = None) -> None:
     except FrazilError as exc:
         _fail_in_json(type(exc).__name__, exc.message, hint=exc.hint, exit_code=exc.exit_code)
     except Exception as exc:
-        _fail_in_json(type(exc).__name__, str(exc), hint="an unexpected error", trace=traceback.format_exc())
+        trace = redact(traceback.format_exc())
+        _fail_in_json(type(exc).__name__, redact(str(exc)), hint="an unexpected error", trace=trace)
 
 
 def _call(words: Sequence[str], *, standalone: bool = True) -> None:
@@ -245,8 +247,8 @@ def _fail(exc: FrazilError) -> NoReturn:
 
 def _fail_unexpectedly(exc: Exception) -> NoReturn:
     """Ends after an unexpected error: the traceback, for a report of the bug, then one line for the user."""
-    click.echo(visible(traceback.format_exc()), err=True)
-    problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
+    click.echo(visible(redact(traceback.format_exc())), err=True)
+    problem = f"{type(exc).__name__}: {redact(str(exc))}" if str(exc) else type(exc).__name__
     _fail(FrazilError(f"unexpected: {problem}", hint="report it with the lines above; frazil should have said more"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class S3:
     endpoint: str | None
     region: str
     path_style: bool = True
-    key: str | None = None
-    secret: str | None = None
+    key: str | None = field(default=None, repr=False)
+    secret: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Connection:
     name: str
     uri: str
     warehouse: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     s3: S3 | None = None
-    properties: Mapping[str, str] | None = None  # the user's own; may hold credentials under any name
+    # the user's own; may hold credentials under any name
+    properties: Mapping[str, str] | None = field(default=None, repr=False)
     vended: bool = False  # engines ask the catalog for credentials of each table, and need no keys
 
     @property

@@ -48,7 +48,7 @@ class Source:
     url: str
     folder: Path  # of the warehouses and the pepper
     keys: dict[str, str]  # API keys by principal
-    made: dict[str, dict[str, str]]  # the header of a request that made a table, with authentication off and on
+    idempotency: dict[str, dict[str, str]]  # the header of a request that made a table, with authentication off and on
     shown: dict[str, Any]  # by the catalog
 
 
@@ -57,16 +57,16 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     kind, folder = request.param, tmp_path_factory.mktemp("upgrade")
     postgres = request.getfixturevalue("postgres") if kind == "postgresql" else ""
     with fresh_database(kind, folder, postgres) as url, operator(url, folder / "pepper") as owner:
-        made = {name: {"Idempotency-Key": str(uuid.uuid4())} for name in ("off", "on")}
+        idempotency = {name: {"Idempotency-Key": str(uuid.uuid4())} for name in ("off", "on")}
         with serving(folder, url) as client:
             fill(client)
-            create(client, "made_off", headers=made["off"])
+            create(client, "made_off", headers=idempotency["off"])
         keys = {name: owner.token(name) for name in ("reader", "analyst", "former", "root")}
         give(owner, keys)
         with serving(folder, url, keys["root"]) as client:
-            create(client, "made_on", headers=made["on"])
+            create(client, "made_on", headers=idempotency["on"])
             shown = show(client)
-        yield Source(kind, postgres, url, folder, keys, made, shown)
+        yield Source(kind, postgres, url, folder, keys, idempotency, shown)
 
 
 @contextmanager
@@ -216,7 +216,9 @@ def test_an_old_database_keeps_its_data_and_is_served(source: Source, version: i
         with serving(source.folder, url) as client:
             assert show(client) == expected(source, version)
             change(client)
-            assert create(client, "made_off", headers=source.made["off"]).status == 200  # the answer of its first time
+            assert (
+                create(client, "made_off", headers=source.idempotency["off"]).status == 200
+            )  # the answer of its first time
         with operator(url, source.folder / "pepper") as owner:
             keys = source.keys if version >= ACCESS else {"root": owner.token("root", roles=["admin"])}
             with serving(source.folder, url, keys["root"]) as client:
@@ -224,7 +226,7 @@ def test_an_old_database_keeps_its_data_and_is_served(source: Source, version: i
                 assert show(client) == expected(source, version)
                 change(client)
                 if version >= ACCESS:
-                    assert create(client, "made_on", headers=source.made["on"]).status == 200
+                    assert create(client, "made_on", headers=source.idempotency["on"]).status == 200
                     check_grants(client.uri, keys)
             recorded = {(record.actor, record.operation) for record in newest_records(owner.database.read(), limit=99)}
         assert (("root", "createTable") in recorded, ("test", "grant") in recorded) == (True, version >= AUDIT)

@@ -11,6 +11,7 @@ from frazil.catalog.access import keys
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
 from frazil.errors import BadRequest, NotAuthenticated
+from frazil.logs import hide_tokens
 
 if TYPE_CHECKING:
     from frazil.catalog.access.tokens import Tokens
@@ -65,7 +66,7 @@ def _issue(ctx: Context, request: Request) -> dict[str, object]:
         _refuse("invalid_request", exc.message)
     grant = form.get("grant_type", "")
     if grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE):
-        _refuse("unsupported_grant_type", f"Expected {CLIENT_CREDENTIALS}, got {grant[:80]!r}")
+        _refuse("unsupported_grant_type", f"Expected {CLIENT_CREDENTIALS}, got {hide_tokens(grant)[:80]!r}")
     key = _key_of(request, form)
     if grant == TOKEN_EXCHANGE and key is None:
         return _exchange(ctx, ctx.tokens, form)
@@ -82,7 +83,7 @@ def _scope(form: dict[str, str]) -> str:
 
     scope = " ".join(form.get("scope", "").split()) or "catalog"
     if ceiling_of(scope) is None:
-        _refuse("invalid_scope", f"Expected 'catalog' or names of privileges, got {scope[:80]!r}")
+        _refuse("invalid_scope", f"Expected 'catalog' or names of privileges, got {hide_tokens(scope)[:80]!r}")
     return scope
 
 

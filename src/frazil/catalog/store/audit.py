@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from frazil.catalog.store.database import Sql
+from frazil.logs import hide_tokens
 
 MOST_CHARACTERS = 2000  # of each text
 _COLUMNS = "at_ms, actor, key_id, address, request_id, operation, objects, decision, note"
@@ -45,7 +46,8 @@ def join_objects(objects: Iterable[str]) -> list[str]:
 
 
 def _shorten(text: str) -> str:
-    """The text as it can be stored; a hash tells a long one from others that begin like it."""
+    """The text as it can be stored, without tokens; a hash tells a long one from others that begin like it."""
+    text = hide_tokens(text)
     if not text.isascii() or "\0" in text:  # PostgreSQL has no NUL, and neither database half of a surrogate pair
         text = text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
     if len(text) <= MOST_CHARACTERS:
