@@ -1,5 +1,5 @@
-"""A TCP proxy in front of PostgreSQL that cuts a connection at the moment of COMMIT: before it arrives, or before its
-answer does.
+"""A TCP proxy in front of PostgreSQL that cuts a connection at the moment of COMMIT, before it arrives or before its
+answer does, and counts round trips.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class CuttingProxy:
     armed: str = ""  # "before": the database never sees the COMMIT; "after": it does, and its answer is lost
     closed: bool = False  # refuses every connection
     cuts: int = 0
+    round_trips: int = 0  # what clients sent after an answer, or first
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def serve(self, ready: threading.Event, stop: asyncio.Event) -> None:
@@ -39,6 +40,7 @@ class CuttingProxy:
             remote_reader, remote_writer = await asyncio.open_connection(*self.upstream)
             self._open |= {writer, remote_writer}
             answered = asyncio.Event()
+            answered.set()
             await asyncio.gather(
                 self._up(reader, writer, remote_writer, answered), self._down(remote_reader, writer, answered)
             )
@@ -52,6 +54,8 @@ class CuttingProxy:
     ) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
+                self.round_trips += answered.is_set()
+                answered.clear()
                 if self.armed and b"COMMIT" in data:
                     await self._cut(data, writer, remote, answered)
                     return

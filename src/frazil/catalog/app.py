@@ -157,6 +157,7 @@ class CatalogApp:
         if len(header_map) != len(headers):
             return None  # a header twice: looked at where there is time
         route: Route | None = None
+        spent = False
         if self.ctx.behind_proxy:
             address = client_address(address, header_map)
         request = Request(method.decode(), "", {}, query, header_map, inline=True, address=address)
@@ -168,19 +169,21 @@ class CatalogApp:
             request.variables, gate = variables, self.ctx.gate
             if gate.on and route.needs.authenticated:
                 request.operation = route.operation
-                assumed = route.confirms and gate.assume(route.needs, request)
-                if not assumed:
+                if not (route.confirms and gate.recognise(request) and gate.remembers(route.needs, request)):
                     gate.authenticate(request)
                 self._spend(request)
-                if not assumed:
-                    gate.authorise(route.needs, request)
+                spent = True
+                gate.authorise(route.needs, request)
             response = route.run(self.ctx, request)
+            gate.settle(request)
         except (UnknownRoute, MethodNotAllowed, WouldBlock, AccessChanged):
-            if self.ctx.request_quota is not None and request.caller is not None:
-                self.ctx.request_quota.give_back(request.caller.principal, 1)  # the same request comes again
+            self._come_again(request, spent=spent)
             return None
         except CatalogError as exc:
             if route is None:
+                return None
+            if request.assumed:  # whoever sent it may not be known any more
+                self._come_again(request, spent=spent)
                 return None
             response = problem_response(exc)
             if request.refused:
@@ -193,6 +196,11 @@ class CatalogApp:
         return Response(
             response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id)
         )
+
+    def _come_again(self, request: Request, *, spent: bool) -> None:
+        """Gives back what a request has spent that is answered elsewhere."""
+        if spent and self.ctx.request_quota is not None and request.caller is not None:
+            self.ctx.request_quota.give_back(request.caller.principal, 1)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -253,7 +261,7 @@ class CatalogApp:
             self._check(scope, headers)
             route, request.variables = self._router.find(request.method, scope["raw_path"])
             request.operation = route.operation
-            if self.ctx.gate.on and route.needs.authenticated and not self._assume(route, request):
+            if self.ctx.gate.on and route.needs.authenticated and not self._recognise(route, request):
                 await self._authenticate(request)
             self._spend(request)
             if request.method == "POST":
@@ -267,6 +275,8 @@ class CatalogApp:
                 )
                 if self.ctx.body_quota is not None and request.caller is not None:
                     self.ctx.body_quota.take(request.caller.principal, len(request.body))
+            if request.assumed and not self.ctx.gate.remembers(route.needs, request):
+                await self._authenticate(request)
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
             self.ctx.gate.note_refusal(request, exc)
@@ -297,9 +307,15 @@ class CatalogApp:
         if self.ctx.body_quota is not None and request.caller is not None:
             self.ctx.body_quota.check(request.caller.principal)
 
-    def _assume(self, route: Route, request: Request) -> bool:
-        # On a local database only requests come here that could not be answered by what is remembered.
-        return route.confirms and not self._quick_inline and self.ctx.gate.assume(route.needs, request)
+    def _recognise(self, route: Route, request: Request) -> bool:
+        """Whether the caller is known by what is remembered; the operation confirms it. Not for a body of more than a
+        few KB: the caller may have been known until now, and what unknown callers send takes no memory.
+        """
+        if not route.confirms or IDEMPOTENCY_KEY in request.headers:
+            return False
+        if route.quick and self._quick_inline:
+            return False  # only requests come here that could not be answered by what is remembered
+        return _is_small(request) and self.ctx.gate.recognise(request)
 
     async def _authenticate(self, request: Request) -> None:
         """Before the body is read: what an unknown caller sends takes no memory."""
@@ -335,10 +351,16 @@ class CatalogApp:
         try:
             # The table has just changed: most likely this attempt is stale.
             if waited and small:
-                route.refuse(self.ctx, request)
+                await self._refuse(route.refuse, request)
             return await self._in_thread(route, request, receive)
         finally:
             self._turns.leave(key)
+
+    async def _refuse(self, refuse: Callable[[Context, Request], None], request: Request) -> None:
+        try:
+            refuse(self.ctx, request)
+        except AccessChanged:
+            await self._authenticate(request)
 
     async def _in_thread(self, route: Route, request: Request, receive: Receive) -> Response:
         """The operation's answer. A future and a timer by hand: `run_in_executor` in `asyncio.timeout` takes twice the
@@ -383,14 +405,33 @@ class CatalogApp:
             request.refused = False
             return done
         try:
-            response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+            response = self._carry_out(route, request)
         except AccessChanged:
             self.ctx.gate.authenticate(request)
             self.ctx.gate.authorise(route.needs, request)
-            response = route.run(self.ctx, request)
+            response = self._carry_out(route, request)
         if route.vends:  # after the record of the idempotency key, which must not keep credentials
             response = finish_created(self.ctx, request, response)
         return _packed(request, response)
+
+    def _carry_out(self, route: Route, request: Request) -> Response:
+        """The operation's answer, confirmed if its caller was assumed to be known."""
+        try:
+            response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
+        except CatalogError:
+            self.ctx.gate.settle(request)
+            raise
+        self.ctx.gate.settle(request)
+        return response
+
+
+def _is_small(request: Request) -> bool:
+    """Whether the head of a request announces no body, or one that stays small."""
+    headers = request.headers
+    if b"transfer-encoding" in headers or b"content-encoding" in headers:
+        return False
+    length = headers.get(b"content-length", b"0")
+    return len(length) <= 5 and length.isdigit() and int(length) < COUNT_FROM_BYTES
 
 
 async def _watch(receive: Receive, request: Request) -> None:

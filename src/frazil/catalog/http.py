@@ -73,7 +73,9 @@ class Request:
     operation: str = ""
     address: str = ""  # of the client, or of the proxy in front
     request_id: bytes = b""
-    assumed: bool = False  # the version below is the last one that was seen: the operation must compare it
+    # the caller is known by what is remembered of the version below: the operation must compare it (Gate.confirm)
+    assumed: bool = False
+    fingerprint_of_key: bytes = b""  # a hash of the caller's token, if it is assumed
     access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None

@@ -18,7 +18,7 @@ from frazil.catalog.metadata import Version, parse_file
 from frazil.catalog.problems import problem_response, status_of
 from frazil.catalog.store import idempotency as store
 from frazil.catalog.store import relations
-from frazil.catalog.store.database import Sql
+from frazil.catalog.store.database import Fence, Sql
 from frazil.errors import (
     BadRequest,
     CatalogError,
@@ -37,6 +37,12 @@ HEADER = b"idempotency-key"
 
 class KeyTaken(Exception):
     """The same request is carried out at the same time, and was first: its answer is ours."""
+
+
+class FenceBroken(Exception):
+    """Keys, roles or grants have changed, or may have, since the caller was allowed to make a change; nothing was
+    changed.
+    """
 
 
 def answer_once(ctx: Context, run: Callable[[Context, Request], Response], request: Request) -> Response:
@@ -111,11 +117,30 @@ def transact(ctx: Context, request: Request, work: Callable[[Sql], Response]) ->
         ctx.gate.recheck(sql, request)
         response = work(sql)
         ctx.gate.record(sql, request, response.status)
-        if request.key is not None and not _keep(ctx, sql, request, response):
-            raise KeyTaken
-        return response
+        return _with_key(ctx, sql, request, response)
 
     return ctx.database.write(work_and_record)
+
+
+def transact_fenced(
+    ctx: Context, request: Request, fence: Fence | None, work: Callable[[Sql, Fence | None], Response]
+) -> Response:
+    """The same for work that carries the fence in its own statements: the check of the caller and the record of the
+    audit log take no round trips. If keys, roles or grants have changed, it runs again and they are looked at.
+    """
+    if fence is not None:
+        try:
+            return ctx.database.write(lambda sql: _with_key(ctx, sql, request, work(sql, fence)))
+        except FenceBroken:
+            pass
+    return transact(ctx, request, lambda sql: work(sql, None))
+
+
+def _with_key(ctx: Context, sql: Sql, request: Request, response: Response) -> Response:
+    """The response, with its idempotency key recorded."""
+    if request.key is not None and not _keep(ctx, sql, request, response):
+        raise KeyTaken
+    return response
 
 
 def _keep(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:

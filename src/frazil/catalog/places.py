@@ -25,7 +25,7 @@ from frazil.catalog.names import SEPARATOR, Name, Namespace
 from frazil.catalog.store import namespaces
 from frazil.catalog.store import places as store
 from frazil.catalog.store.database import Database, Sql, Statement
-from frazil.catalog.store.places import Occupant, Unplaced
+from frazil.catalog.store.places import Occupant, Swapped, Unplaced
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
 from frazil.errors import CatalogError, LocationOccupied, MalformedLocation, Unavailable
 
@@ -233,17 +233,26 @@ def claim(
     claims: Iterable[tuple[Name, Mapping[str, str]]],
     *,
     folds: bool,
-    first: Statement | None = None,
+    swapped: Swapped | None = None,
 ) -> bool:
     """Whether all places could be had; if not, the transaction must be undone. No query when there are none.
 
-    `first` is a statement that must change one row; it takes no round trip of its own when there are claims.
+    `swapped` changes a pointer, with what its fence carries; it takes no round trip of its own when there are claims.
     """
     wanted = [(key, name) for name, keys in claims for key in keys]
     if wanted:
         overlap = warehouses.allow_overlap
-        return store.claim(sql, warehouse.name, wanted, allow_overlap=overlap, folds=folds, first=first)
-    return first is None or sql.run(first[0], *first[1]) == 1
+        return store.claim(sql, warehouse.name, wanted, allow_overlap=overlap, folds=folds, swapped=swapped)
+    if swapped is None:
+        return True
+    first, fence = swapped.first, swapped.fence
+    if fence is None:
+        return sql.run(first[0], *first[1]) == 1
+    if sql.run_recorded(first, fence.record) != 1:
+        return False
+    for statement, parameters in fence.grants:
+        sql.run(statement, *parameters)
+    return True
 
 
 # --- databases from before places were stored, and overlaps from that time -------------------------------------------

@@ -58,7 +58,7 @@ class Plan:
 
 def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, change: Change) -> Plan:
     """What a change makes of its table as it is now; raises what speaks against it."""
-    relation = relations.find(sql, warehouse.name, change.name)
+    relation = find_pointer(ctx, sql, request, warehouse.name, change.name)
     base = (
         _check_free(ctx, sql, warehouse, change.name, relation)
         if change.creates
@@ -79,6 +79,15 @@ def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, 
     version = table_version(location, metadata, base, rule=ctx.files.rule)
     names_uuid = base is None and metadata["table-uuid"] != new_uuid
     return Plan(change.name, base, version, claims=claims, names_uuid=names_uuid)
+
+
+def find_pointer(ctx: Context, sql: Sql, request: Request, warehouse: str, name: Name) -> Relation | None:
+    """The row of a table or view. If the caller was assumed to be known, the same query confirms it."""
+    if not request.assumed:
+        return relations.find(sql, warehouse, name)
+    relation, access_version = relations.find_with_version(sql, warehouse, name)
+    ctx.gate.confirm(request, access_version)
+    return relation
 
 
 def _check_free(ctx: Context, sql: Sql, warehouse: Warehouse, name: Name, relation: Relation | None) -> Version | None:

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from frazil.catalog import faults, places, uuid_rights
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response
-from frazil.catalog.idempotency import transact
+from frazil.catalog.idempotency import FenceBroken, transact, transact_fenced
 from frazil.catalog.metadata import Version
 from frazil.catalog.names import Name, show
 from frazil.catalog.plan import Plan, plan_change
-from frazil.catalog.store import relations
-from frazil.catalog.store.database import ConstraintBroken, Sql
+from frazil.catalog.store import access, relations
+from frazil.catalog.store.database import ConstraintBroken, Fence, Sql
+from frazil.catalog.store.places import Swapped
 from frazil.catalog.store.relations import Swap
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import (
@@ -100,7 +102,12 @@ def publish(
     try:
         ctx.files.write_versions(changed)
         faults.reach("metadata.written")
-        answer = transact(ctx, request, lambda sql: _swap_all(ctx, sql, request, warehouse, plans, response))
+        answer = transact_fenced(
+            ctx,
+            request,
+            _fence(ctx, request, warehouse, plans, response),
+            lambda sql, fence: _swap_all(ctx, sql, request, warehouse, plans, response, fence),
+        )
     except (LostRace, UuidTaken):
         # Certain: the transaction was undone, so no pointer can ever lead to these files.
         for version in changed:
@@ -163,35 +170,59 @@ def _order(name: Name) -> tuple[str, str]:
     return name.key, name.name
 
 
+def _fence(
+    ctx: Context, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
+) -> Fence | None:
+    """What the last pointer carries. Nothing, if a UUID is to be checked: the caller is looked at first."""
+    if request.caller is None or any(plan.names_uuid for plan in plans):
+        return None
+    return ctx.gate.fence(request, response.status, _new_targets(warehouse, plans))
+
+
+def _new_targets(warehouse: Warehouse, plans: Sequence[Plan]) -> list[Target]:
+    return [plan.target(warehouse.name) for plan in plans if plan.base is None]
+
+
 def _swap_all(
-    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
+    ctx: Context,
+    sql: Sql,
+    request: Request,
+    warehouse: Warehouse,
+    plans: Sequence[Plan],
+    response: Response,
+    fence: Fence | None = None,
 ) -> Response:
     for plan in sorted(plans, key=lambda plan: plan.result.metadata[f"{plan.kind}-uuid"]) if len(plans) > 1 else plans:
         if plan.names_uuid:
             uuid_rights.check_uuid(ctx, sql, request, warehouse, plan.result, plan.kind)
     *others, last = sorted(plans, key=lambda plan: _order(plan.name))
-    for plan in others:
-        _swap(ctx, sql, warehouse, plan, ())
-    _swap(ctx, sql, warehouse, last, plans)  # the places of all, together with the last pointer: one round trip
-    ctx.gate.own(sql, request, [plan.target(warehouse.name) for plan in plans if plan.base is None])
+    # The places of all, and what the fence carries, together with the last pointer: one round trip.
+    for plan, claiming, carried in (*((other, (), None) for other in others), (last, plans, fence)):
+        try:
+            swapped = _swap(ctx, sql, warehouse, plan, claiming, carried)
+        except ConstraintBroken as exc:
+            raise FenceBroken if fence is not None else NoSuchNamespace(show(plan.name.namespace)) from exc
+        if not swapped:
+            raise FenceBroken if fence is not None and access.version(sql) != fence.version else LostRace
+    if fence is None:
+        ctx.gate.own(sql, request, _new_targets(warehouse, plans))
     return response
 
 
-def _swap(ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Sequence[Plan]) -> None:
-    """Moves the pointer of one table, and claims the places of these plans; raises LostRace when something has changed
-    meanwhile.
+def _swap(
+    ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Sequence[Plan], fence: Fence | None = None
+) -> bool:
+    """Moves the pointer of one table, and claims the places of these plans. False when something has changed meanwhile:
+    another commit moved the pointer or took a place that overlaps, or the fence is broken. Then decide again.
     """
     old = plan.base.location if plan.base else None
     target = plan.result  # a table that is only looked at must still be where it was when the others move
     uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]
-    statement = relations.swap_statement(warehouse.name, Swap(plan.name, plan.kind, old, target.location, uuid, place))
+    swap = Swap(plan.name, plan.kind, old, target.location, uuid, place)
+    statement = relations.swap_statement(warehouse.name, swap, version=fence.version if fence is not None else None)
     claims = [(claimant.name, claimant.claims) for claimant in claiming if claimant.claims]
-    try:
-        # Without both, another commit moved the pointer or took a place that overlaps: decide again.
-        if not places.claim(sql, ctx.warehouses, warehouse, claims, folds=ctx.folds(warehouse), first=statement):
-            raise LostRace
-    except ConstraintBroken as exc:
-        raise NoSuchNamespace(show(plan.name.namespace)) from exc
+    swapped = Swapped(statement, fence)
+    return places.claim(sql, ctx.warehouses, warehouse, claims, folds=ctx.folds(warehouse), swapped=swapped)
 
 
 def _look_again(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], response: Response) -> Response:

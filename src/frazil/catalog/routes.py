@@ -66,7 +66,7 @@ ROUTES: tuple[Route, ...] = (
         needs.UPDATE_NAMESPACE,
         writes=True,
     ),
-    Route("GET", f"{_NS}/tables", "listTables", tables.list_tables, on_namespace(P.DISCOVER)),
+    Route("GET", f"{_NS}/tables", "listTables", tables.list_tables, on_namespace(P.DISCOVER), confirms=True),
     Route(
         "POST",
         f"{_NS}/tables",
@@ -75,6 +75,7 @@ ROUTES: tuple[Route, ...] = (
         needs.CREATE_RELATION,
         writes=True,
         commits=True,
+        confirms=True,
         vends=True,
     ),
     Route(
@@ -94,6 +95,7 @@ ROUTES: tuple[Route, ...] = (
         needs.COMMIT_TABLE,
         writes=True,
         commits=True,
+        confirms=True,
         refuse=commits.refuse_stale,
     ),
     Route("DELETE", f"{_NS}/tables/{{table}}", "dropTable", tables.drop_table, needs.DROP_TABLE, writes=True),
@@ -159,9 +161,19 @@ ROUTES: tuple[Route, ...] = (
         needs.COMMIT_TRANSACTION,
         writes=True,
         commits=True,
+        confirms=True,
     ),
-    Route("GET", f"{_NS}/views", "listViews", views.list_views, on_namespace(P.DISCOVER)),
-    Route("POST", f"{_NS}/views", "createView", views.create_view, needs.CREATE_RELATION, writes=True, commits=True),
+    Route("GET", f"{_NS}/views", "listViews", views.list_views, on_namespace(P.DISCOVER), confirms=True),
+    Route(
+        "POST",
+        f"{_NS}/views",
+        "createView",
+        views.create_view,
+        needs.CREATE_RELATION,
+        writes=True,
+        commits=True,
+        confirms=True,
+    ),
     Route("GET", f"{_NS}/views/{{view}}", "loadView", views.load_view, on_relation(P.READ, "view"), quick=True),
     Route(
         "POST", f"{_NS}/views/{{view}}", "replaceView", views.replace_view, needs.COMMIT_VIEW, writes=True, commits=True

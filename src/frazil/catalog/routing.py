@@ -29,7 +29,7 @@ class Route:
     quick: bool = False  # answers from memory, a stat and an indexed lookup when the database is local
     writes: bool = False  # takes an Idempotency-Key
     commits: bool = False  # a late answer means that the outcome is unknown
-    confirms: bool = False  # compares the version of grants itself, if it is assumed (Gate.assume)
+    confirms: bool = False  # compares the version of grants itself, if its caller is assumed (Gate.recognise)
     form: bool = False  # its body is a form, not JSON
     stops: bool = False  # ends early when the client has left; for long work without effects
     vends: bool = False  # answers with a table, and with credentials for it if the client asks

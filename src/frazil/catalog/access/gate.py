@@ -25,7 +25,7 @@ from frazil.catalog.names import SEPARATOR, Name, show
 from frazil.catalog.store import access as store
 from frazil.catalog.store import audit, relations
 from frazil.catalog.store.access import StoredKey
-from frazil.catalog.store.database import Database, Sql, Statement
+from frazil.catalog.store.database import Database, Fence, Sql, Statement
 from frazil.catalog.warehouse import Warehouses, WouldBlock
 from frazil.errors import (
     CatalogError,
@@ -77,17 +77,21 @@ class Gate:
         self.on = pepper is not None
         self._recorder = Recorder(database) if self.on else None
         self._keys: dict[bytes, _Remembered] = {}  # by a hash of the key
+        self._newest = 0  # the newest version that was read
         # (version, what was needed) by key and request
         self._assumed: dict[tuple[bytes | str, ...], tuple[int, Sequence[Need]]] = {}
         # (version, what a principal may do with an object)
         self._decisions: tuple[int, dict[tuple[tuple[str, ...], Target], frozenset[Privilege]]] = (0, {})
+        # (version, of which warehouses and namespaces a principal may know everything)
+        self._seen_whole: tuple[int, set[tuple[tuple[str, ...], Target]]] = (0, set())
 
     # --- who ---------------------------------------------------------------------------------------------------------
 
     def authenticate(self, request: Request) -> None:
         """Notes in the request who sends it; raises NotAuthenticated."""
         sql = self._database.read()
-        request.access_version = store.version(sql)
+        request.assumed = request.authorised = False
+        request.access_version = self._newest = store.version(sql)
         try:
             request.caller = self._caller(sql, _bearer(request.headers), request)
         except NotAuthenticated:
@@ -170,50 +174,104 @@ class Gate:
                 raise self._refusal(sql, request, need)
         request.authorised = True
 
-    def assume(self, needs: Needs, request: Request) -> bool:
-        """Whether the caller is known and allowed to do this, by what is remembered alone. The operation compares the
-        version of it (`confirm`) with the one that it reads together with its object: one query less for each request.
+    # --- what is assumed, and confirmed by the operation -------------------------------------------------------------
+
+    def recognise(self, request: Request) -> bool:
+        """Whether the caller is remembered. Then the operation compares the version of what is remembered (`confirm`)
+        with the one that it reads together with its object: a query less for each request.
         """
         authorization = request.headers.get(b"authorization")
         if authorization is None or authorization[:7] != b"Bearer ":
             return False
         fingerprint = hashlib.sha256(authorization[7:]).digest()
         known = self._keys.get(fingerprint)
-        if known is None or time.monotonic() >= known.until:
+        if known is None or known.version < self._newest or time.monotonic() >= known.until:
             return False
         if known.expires_ms is not None and self._clock() >= known.expires_ms:
             return False
-        asked: tuple[bytes | str, ...] = (fingerprint, request.operation, *request.variables.values())
-        wanted = self._assumed.get(asked)
-        if wanted is None or wanted[0] != known.version:
-            try:
-                wanted = (known.version, needs.find(request, self._warehouses))
-            except CatalogError:
+        request.caller, request.access_version, request.fingerprint_of_key = known.caller, known.version, fingerprint
+        request.assumed = True
+        return True
+
+    def remembers(self, needs: Needs, request: Request) -> bool:
+        """Whether a recognised caller is allowed to do this, by what is remembered alone."""
+        caller, version = request.caller, request.access_version
+        assert caller is not None
+        if request.method == "POST":  # what it needs is in its body
+            wanted = self._remembered(needs, request, caller)
+            if wanted is None:
                 return False
-            if not self._remembers(known, wanted[1]):
+            request.needs, request.authorised = wanted, True
+            return True
+        asked: tuple[bytes | str, ...] = (request.fingerprint_of_key, request.operation, *request.variables.values())
+        known = self._assumed.get(asked)
+        if known is None or known[0] != version:
+            wanted = self._remembered(needs, request, caller)
+            if wanted is None:
                 return False
             if len(self._assumed) >= MOST_DECISIONS:
                 self._assumed = {}
-            self._assumed[asked] = wanted
-        request.caller, request.needs, request.access_version = known.caller, wanted[1], known.version
-        request.authorised = request.assumed = True
+            known = self._assumed[asked] = (version, wanted)
+        request.needs, request.authorised = known[1], True
         return True
 
-    def _remembers(self, known: _Remembered, needs: Sequence[Need]) -> bool:
-        """Whether all of this is known to be allowed."""
-        version, decisions = self._decisions
-        caller = known.caller
-        return version == known.version and all(
-            need.privilege in caller.ceiling and need.privilege in decisions.get((caller.grantees, need.target), ())
-            for need in needs
+    def _remembered(self, needs: Needs, request: Request, caller: Caller) -> Sequence[Need] | None:
+        """What a request needs, if all of it is known to be allowed."""
+        try:
+            wanted = needs.find(request, self._warehouses)
+        except CatalogError:
+            return None
+        version = request.access_version
+        allowed = all(
+            need.privilege in caller.ceiling and need.privilege in self._recall(version, caller, need.target)
+            for need in wanted
         )
+        return wanted if allowed else None
+
+    def _recall(self, version: int, caller: Caller, target: Target) -> frozenset[Privilege]:
+        """What is known that the caller's grants give on an object, at this version."""
+        held_version, decisions = self._decisions
+        if held_version != version:
+            return frozenset()
+        known = decisions.get((caller.grantees, target), frozenset())
+        if target.name:
+            # A namespace is also seen for what is in it; everything else is inherited.
+            above = Target("namespace", target.warehouse, target.namespace)
+            known |= decisions.get((caller.grantees, above), frozenset()) - {Privilege.DISCOVER}
+        return known
 
     @staticmethod
     def confirm(request: Request, version: int | None) -> None:
-        """Passes when the version is the one that was assumed."""
+        """Passes when nothing was assumed, or this is the version that was."""
+        if not request.assumed:
+            return
+        request.assumed = False
         if version != request.access_version:
-            request.authorised = request.assumed = False
+            request.authorised = False
             raise AccessChanged
+
+    def settle(self, request: Request) -> None:
+        """Confirms a request whose operation has ended without: no answer leaves on an assumption."""
+        if request.assumed:
+            self.confirm(request, store.version(self._database.read()))
+
+    # --- in the transaction of a change ------------------------------------------------------------------------------
+
+    def fence(self, request: Request, status: int, new: Sequence[Target]) -> Fence | None:
+        """What a change carries in its own statements instead of `recheck`, `own` and `record`, so that they take no
+        round trips; None if it cannot, or needs nothing. `new` are the objects that it creates.
+        """
+        caller = request.caller
+        if caller is None:
+            return None
+        request.mention(*(f"new {target}" for target in new))
+        objects = audit.join_objects(_objects(request))
+        if len(objects) > 1 or _ends_names(request):
+            return None
+        record = audit.insert_statement(self._record(request, objects[0], "allowed", f"status {status}"))
+        managed = [target for target in new if Privilege.MANAGE in self._recall(request.access_version, caller, target)]
+        grants = [self._ownership(caller, target) for target in new if target not in managed]
+        return Fence(request.access_version, record, grants)
 
     def recheck(self, sql: Sql, request: Request) -> None:
         """The same inside the transaction of a change: passes at once if nothing has changed since."""
@@ -228,7 +286,7 @@ class Gate:
                 request.refused = True
                 raise _unknown() from None
             self._check(sql, request)
-        if any(need.privilege in (Privilege.DROP, Privilege.PURGE) for need in request.needs):
+        if _ends_names(request):
             # The name may belong to another table next: what is remembered about it ends.
             store.raise_version(sql)
 
@@ -361,7 +419,16 @@ class Gate:
         """Whether the caller may know of everything in a warehouse or namespace."""
         if request.caller is None:
             return True
-        return bool(store.granted(self._database.read(), request.caller.grantees, target[1:]))
+        version, known = request.access_version, (request.caller.grantees, target)
+        if self._seen_whole[0] != version or len(self._seen_whole[1]) > MOST_DECISIONS:
+            self._seen_whole = (version, set())
+        seen = self._seen_whole[1]
+        if known in seen:
+            return True
+        if not store.granted(self._database.read(), request.caller.grantees, target[1:]):
+            return False
+        seen.add(known)
+        return True
 
     def seen_relations(self, request: Request, warehouse: str, namespace: str) -> Statement | None:
         """The condition that leaves the tables and views that the caller may see; None for all."""
@@ -381,10 +448,14 @@ class Gate:
         if request.caller is None:
             return
         request.mention(*(f"new {target}" for target in targets))
-        grantee, now = grantee_of(request.caller.principal), self._clock()
         for target in targets:
-            if Privilege.MANAGE not in included(store.granted(sql, request.caller.grantees, target[1:])):
-                store.add_grant(sql, store.Grant(grantee, "manage", target[1:], store.CREATOR, now))
+            statement, parameters = self._ownership(request.caller, target)
+            sql.run(statement, *parameters)
+
+    def _ownership(self, caller: Caller, target: Target) -> Statement:
+        """The statement that gives a creator `manage`, unless a grant further up does."""
+        grant = store.Grant(grantee_of(caller.principal), "manage", target[1:], store.CREATOR, self._clock())
+        return store.grant_unless_held(grant, caller.grantees)
 
     def plan_secret(self, request: Request) -> bytes:
         """What the plan ids of this caller are signed with."""
@@ -394,6 +465,11 @@ class Gate:
 def _missing(target: Target) -> NoSuchTable | NoSuchView:
     name = f"{show(target.namespace.split(SEPARATOR))}.{target.name}"
     return NoSuchView(name) if target.kind == "view" else NoSuchTable(name)
+
+
+def _ends_names(request: Request) -> bool:
+    """Whether a request frees the name of a table, view or namespace."""
+    return any(need.privilege in (Privilege.DROP, Privilege.PURGE) for need in request.needs)
 
 
 def _objects(request: Request) -> Iterator[str]:

@@ -8,9 +8,9 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response
 from frazil.catalog.names import parse_name
 from frazil.catalog.operations.tables import table_response
+from frazil.catalog.plan import find_pointer
 from frazil.catalog.publish import commit_changes
 from frazil.catalog.requirements import check_requirements
-from frazil.catalog.store import relations
 from frazil.errors import BadRequest
 
 MAX_TABLES = 1000
@@ -21,7 +21,7 @@ def refuse_stale(ctx: Context, request: Request) -> None:
 
     Among writers of one table most attempts end like that; detected here, such an attempt costs no thread.
     """
-    relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, request.name())
+    relation = find_pointer(ctx, ctx.database.read(), request, ctx.warehouse(request).name, request.name())
     version = (
         ctx.files.cache.get(relation.metadata_location) if relation is not None and relation.kind == "table" else None
     )

@@ -59,12 +59,16 @@ def list_relations(ctx: Context, request: Request, kind: str) -> Response:
     warehouse, namespace, page = ctx.warehouse(request), request.namespace, page_of(request)
     sql, key = ctx.database.read(), "\x1f".join(namespace)
     seen = ctx.gate.seen_relations(request, warehouse.name, key)
+    access_version: int | None
     if page.is_all:
-        names, token = relations.list_names(sql, warehouse.name, key, kind, seen=seen), None
+        names, access_version = relations.list_names(sql, warehouse.name, key, kind, seen=seen)
+        ctx.gate.confirm(request, access_version)
+        token = None
     else:
-        names, token = page.cut(
-            relations.page_names(sql, warehouse.name, key, kind, after=page.after, limit=page.limit, seen=seen)
-        )
+        after, limit = page.after, page.limit
+        more, access_version = relations.page_names(sql, warehouse.name, key, kind, after=after, limit=limit, seen=seen)
+        ctx.gate.confirm(request, access_version)
+        names, token = page.cut(more)
     if not names and namespaces.find(sql, warehouse.name, namespace) is None:
         raise NoSuchNamespace(show(namespace))
     return Response(200, _listing(namespace, names, token), [JSON_TYPE])
@@ -91,11 +95,7 @@ def load_table(ctx: Context, request: Request) -> Response:
     """The table's current metadata; 304 when the client has it already."""
     name, which = request.name(), _snapshots_wanted(request)
     sql, warehouse = ctx.database.read(), ctx.warehouse(request).name
-    if request.assumed:
-        relation, access_version = relations.find_with_version(sql, warehouse, name)
-        ctx.gate.confirm(request, access_version)
-    else:
-        relation = relations.find(sql, warehouse, name)
+    relation = plan.find_pointer(ctx, sql, request, warehouse, name)
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
     version = plan.load_current(ctx, name, relation, inline=request.inline)
@@ -204,10 +204,10 @@ def new_place(
     """
     unique = stage and request.caller is not None
     if wanted:
-        check_free(sql, warehouse, name, kind)
+        check_free(ctx, sql, request, warehouse, name, kind)
         return wanted.rstrip("/"), {}
     keys, occupants = places.default_place(sql, ctx.warehouses, warehouse, name, folds=ctx.folds(warehouse))
-    properties, occupied = check_free(sql, warehouse, name, kind, occupants=occupants)
+    properties, occupied = check_free(ctx, sql, request, warehouse, name, kind, occupants=occupants)
     is_free = not (unique or occupants is None or occupied or "location" in properties)
     if not is_free or not place_rights.empty_place(ctx, request, keys):
         keys = plan.new_location(ctx, sql, request, warehouse, name, properties, unique=unique)
@@ -215,16 +215,23 @@ def new_place(
 
 
 def check_free(
-    sql: Sql, warehouse: Warehouse, name: Name, wanted: str, *, occupants: Statement | None = None
+    ctx: Context,
+    sql: Sql,
+    request: Request,
+    warehouse: Warehouse,
+    name: Name,
+    wanted: str,
+    *,
+    occupants: Statement | None = None,
 ) -> tuple[dict[str, str], bool]:
     """The properties of the namespace, if it exists and the name is free in it; and whether the query finds a row."""
-    row = relations.find_free(sql, warehouse.name, name, occupants=occupants)
-    if row is None:
+    vacancy = relations.find_free(sql, warehouse.name, name, occupants=occupants)
+    ctx.gate.confirm(request, vacancy.access_version)
+    if vacancy.properties is None:
         raise NoSuchNamespace(show(name.namespace))
-    properties, kind, occupied = row
-    if kind is not None:
-        raise taken_error(name, kind, wanted=wanted)
-    return namespaces.parse_properties(properties), occupied
+    if vacancy.kind is not None:
+        raise taken_error(name, vacancy.kind, wanted=wanted)
+    return namespaces.parse_properties(vacancy.properties), vacancy.occupied
 
 
 def taken_error(name: Name, kind: str, *, wanted: str) -> AlreadyExists:
@@ -239,7 +246,7 @@ def register_table(ctx: Context, request: Request) -> Response:
     location = fields.text(body, "metadata-location", "Register table")
     overwrite = fields.boolean(body, "overwrite", "Register table", default=False)
     if not overwrite:
-        check_free(ctx.database.read(), warehouse, name, "table")
+        check_free(ctx, ctx.database.read(), request, warehouse, name, "table")
     check_registered(ctx, request, warehouse, name, location)
     version = _read_foreign(ctx, location)
     fields.uuid_text(version.metadata, "table-uuid", f"Metadata file {location}")

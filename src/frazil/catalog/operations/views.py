@@ -111,7 +111,7 @@ def register_view(ctx: Context, request: Request) -> Response:
     body, warehouse = request.json(), ctx.warehouse(request)
     name = Name(request.namespace, check_name(body.get("name"), "view name"))
     location = fields.text(body, "metadata-location", "Register view")
-    check_free(ctx.database.read(), warehouse, name, "view")
+    check_free(ctx, ctx.database.read(), request, warehouse, name, "view")
     check_registered(ctx, request, warehouse, name, location)
     try:
         version = ctx.files.load_foreign(location, kind="view")

@@ -159,6 +159,24 @@ def add_grant(sql: Sql, grant: Grant) -> bool:
     return sql.run(statement, grant.grantee, grant.privilege, *names, grant.granted_by, grant.granted_ms) == 1
 
 
+def grant_unless_held(grant: Grant, grantees: Sequence[str]) -> Statement:
+    """The statement that adds a grant, unless these grantees have its privilege on the object, inherited or not."""
+    chain = objects_above(grant.object)
+    held = [part for above in chain for part in (*grantees, *above)]
+    names = [name or None for name in grant.object]
+    values = (grant.grantee, grant.privilege, *names, grant.granted_by, grant.granted_ms)
+    return _grant_unless_held(len(grantees), len(chain)), (*values, *held, grant.privilege)
+
+
+@lru_cache(maxsize=256)
+def _grant_unless_held(grantees: int, objects: int) -> str:
+    return (
+        "INSERT INTO grants (grantee, privilege, warehouse, namespace, name, index_name, granted_by, granted_ms) "  # noqa: S608  # marks only
+        f"SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM ({_granted(grantees, objects)}) AS held "
+        "WHERE privilege = ?) ON CONFLICT DO NOTHING"
+    )
+
+
 def remove_grant(sql: Sql, grant: Grant) -> bool:
     """Whether there was one."""
     raise_version(sql)

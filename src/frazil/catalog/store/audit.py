@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from frazil.catalog.store.database import Sql
+from frazil.catalog.store.database import Sql, Statement
 from frazil.logs import hide_tokens
 
 MOST_CHARACTERS = 2000  # of each text
 _COLUMNS = "at_ms, actor, key_id, address, request_id, operation, objects, decision, note"
+_INSERT = f"INSERT INTO audit ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,14 @@ def _shorten(text: str) -> str:
 
 
 def add(sql: Sql, record: Record) -> None:
+    text, parameters = insert_statement(record)
+    sql.run(text, *parameters)
+
+
+def insert_statement(record: Record) -> Statement:
+    """The statement that inserts a record, of the kind that `Sql.run_recorded` takes."""
     texts = (record.actor, record.key_id, record.address, record.request_id, record.operation, record.objects)
-    short = [_shorten(text) for text in texts]
-    statement = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-    sql.run(statement, record.at_ms, *short, record.decision, _shorten(record.note))
+    return _INSERT, (record.at_ms, *map(_shorten, texts), record.decision, _shorten(record.note))
 
 
 def newest_records(

@@ -7,11 +7,21 @@ transaction; it must be safe to run again, and must not keep what it read when i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Statement = tuple[str, Sequence[object]]  # with its parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What a change of a pointer carries with it when there is a caller."""
+
+    version: int  # of keys, roles and grants, in which the caller was allowed to make the change
+    record: Statement  # of the audit log; of the kind that `Sql.run_recorded` takes
+    grants: Sequence[Statement]  # what the creator of a new object gets
 
 
 class Sql(Protocol):
@@ -25,14 +35,25 @@ class Sql(Protocol):
     def run(self, statement: str, *parameters: object) -> int:
         """The number of rows that a statement changed."""
 
+    def run_recorded(self, change: Statement, record: Statement) -> int:
+        """The number of rows that a change changed, one at most; with one, the record is inserted as well.
+
+        The record is an INSERT with a SELECT that has no FROM. Takes one round trip.
+        """
+
     def run_locked(
-        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+        self,
+        statements: Sequence[Statement],
+        *,
+        places: Sequence[str],
+        first: Statement | None = None,
+        record: Statement | None = None,
     ) -> list[int]:
         """The number of rows that each statement changed, after these places were locked until the transaction ends.
 
-        `first` is run before they are locked, and counted first. Another transaction that locks one of them, or a place
-        above or below one, waits. Takes one round trip. Where there is one writer at a time, nothing needs to be
-        locked.
+        `first` is run before they are locked, with `record` as by `run_recorded`, and counted first. Another
+        transaction that locks one of the places, or a place above or below one, waits. Takes one round trip. Where
+        there is one writer at a time, nothing needs to be locked.
         """
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from frazil.catalog.locations import fold_key, keys_above
 from frazil.catalog.names import SEPARATOR, Name
-from frazil.catalog.store.database import Row, Sql, Statement
+from frazil.catalog.store.database import Fence, Row, Sql, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,14 @@ def _overlaps(key: str, own: tuple[str, str, str], *, folds: bool) -> tuple[list
     return parts, [*above, *own, text, _end(text), *own]
 
 
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The change of a pointer that comes with claims of places, in the same round trip."""
+
+    first: Statement  # must change one row
+    fence: Fence | None = None
+
+
 def claim(
     sql: Sql,
     warehouse: str,
@@ -101,24 +109,26 @@ def claim(
     *,
     allow_overlap: bool,
     folds: bool = False,
-    first: Statement | None = None,
+    swapped: Swapped | None = None,
 ) -> bool:
     """Whether each place belongs to its table or view now; false when one overlaps a place of another: then undo the
     transaction.
 
     Waits until no other transaction claims a place above, at or below one of these, and keeps others waiting until the
-    end. `first` is run before the claims, in the same round trip; the answer is false as well when it does not change
-    one row.
+    end. The answer is false as well when the pointer was not changed.
     """
     contested = [] if allow_overlap else [fold_key(key) for key, _ in wanted]  # without a check, nothing to wait for
     statements = [_claim(key, _own(warehouse, name), allow_overlap=allow_overlap, folds=folds) for key, name in wanted]
-    counts = sql.run_locked(statements, places=contested, first=first)
+    first, fence = (swapped.first, swapped.fence) if swapped is not None else (None, None)
+    record, grants = (fence.record, fence.grants) if fence is not None else (None, ())
+    counts = sql.run_locked([*statements, *grants], places=contested, first=first, record=record)
     if first is not None and counts.pop(0) != 1:
         return False
     # one that it had before
     held = "SELECT 1 FROM places WHERE warehouse = ? AND namespace = ? AND name = ? AND place = ?"
     return all(
-        count or sql.rows(held, *_own(warehouse, name), key) for (key, name), count in zip(wanted, counts, strict=True)
+        count or sql.rows(held, *_own(warehouse, name), key)
+        for (key, name), count in zip(wanted, counts[: len(wanted)], strict=True)
     )
 
 

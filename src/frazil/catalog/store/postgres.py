@@ -46,6 +46,12 @@ _LOCK_NUMBERS = (
 )
 
 
+@functools.lru_cache(maxsize=1024)
+def _recorded(change: str, record: str) -> str:
+    """One statement for a change of at most one row and for its record."""
+    return f"WITH changed AS ({change} RETURNING 1) {record} FROM changed"
+
+
 @functools.cache
 def _adapt(statement: str) -> str:
     """The statement in psycopg's style of parameters."""
@@ -66,9 +72,19 @@ class PostgresSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._execute(statement, parameters).rowcount
 
+    def run_recorded(self, change: Statement, record: Statement) -> int:
+        return self.run(_recorded(change[0], record[0]), *change[1], *record[1])
+
     def run_locked(
-        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+        self,
+        statements: Sequence[Statement],
+        *,
+        places: Sequence[str],
+        first: Statement | None = None,
+        record: Statement | None = None,
     ) -> list[int]:
+        if first is not None and record is not None:
+            first = _recorded(first[0], record[0]), (*first[1], *record[1])
         # In one order everywhere, so that two transactions cannot wait for each other.
         exclusive = {_lock_number(key) for key in places}
         shared = {_lock_number(above) for key in places for above in keys_above(key)} - exclusive
@@ -113,8 +129,16 @@ class _PooledSql:
     def run(self, statement: str, *parameters: object) -> int:
         return self._database.on_connection(lambda connection: PostgresSql(connection).run(statement, *parameters))
 
+    def run_recorded(self, change: Statement, record: Statement) -> int:
+        return self._database.on_connection(lambda connection: PostgresSql(connection).run_recorded(change, record))
+
     def run_locked(
-        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+        self,
+        statements: Sequence[Statement],
+        *,
+        places: Sequence[str],
+        first: Statement | None = None,
+        record: Statement | None = None,
     ) -> list[int]:
         raise AssertionError("locks belong to a transaction")
 

@@ -44,33 +44,39 @@ def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
     return Relation(*rows[0]) if rows else None
 
 
-def find_with_version(sql: Sql, warehouse: str, name: Name) -> tuple[Relation | None, int | None]:
-    """The same, and the version of keys, roles and grants at that moment; nothing of both without a row."""
-    rows = sql.rows(
-        "SELECT kind, uuid, metadata_location, previous_location, (SELECT version FROM access_state) FROM relations "
-        "WHERE warehouse = ? AND namespace = ? AND name = ?",
+def find_with_version(sql: Sql, warehouse: str, name: Name) -> tuple[Relation | None, int]:
+    """The same, and the version of keys, roles and grants at that moment."""
+    row = sql.rows(
+        "SELECT version, kind, uuid, metadata_location, previous_location FROM access_state LEFT JOIN relations "
+        "ON warehouse = ? AND namespace = ? AND name = ?",
         warehouse,
         name.key,
         name.name,
-    )
-    return (Relation(*rows[0][:4]), int(rows[0][4])) if rows else (None, None)
+    )[0]
+    return (Relation(*row[1:]) if row[1] is not None else None), int(row[0])
 
 
-def find_free(
-    sql: Sql, warehouse: str, name: Name, *, occupants: Statement | None = None
-) -> tuple[str, str | None, bool] | None:
-    """The properties of the namespace, as they are stored, the kind of the table or view that has the name, if any, and
-    whether the query `occupants` finds a row; None without a namespace. One round trip for all three.
-    """
+@dataclass(frozen=True, slots=True)
+class Vacancy:
+    """What stands in the way of a new table or view."""
+
+    properties: str | None  # of the namespace, as they are stored; None without a namespace
+    kind: str | None  # of the table or view that has the name
+    occupied: bool  # whether the query for occupants found a row
+    access_version: int  # of keys, roles and grants at that moment
+
+
+def find_free(sql: Sql, warehouse: str, name: Name, *, occupants: Statement | None = None) -> Vacancy:
+    """What is known about the name, and whether the query `occupants` finds a row. One round trip for all of it."""
     query, values = occupants or ("SELECT 1 WHERE 1 = 0", ())
     statement = (
-        f"SELECT namespaces.properties, relations.kind, EXISTS ({query}) FROM namespaces LEFT JOIN relations "  # noqa: S608
-        "ON relations.warehouse = namespaces.warehouse AND relations.namespace = namespaces.namespace AND "
-        "relations.name = ? "
-        "WHERE namespaces.warehouse = ? AND namespaces.namespace = ?"
+        f"SELECT namespaces.properties, relations.kind, EXISTS ({query}), version FROM access_state "  # noqa: S608
+        "LEFT JOIN namespaces ON namespaces.warehouse = ? AND namespaces.namespace = ? "
+        "LEFT JOIN relations ON relations.warehouse = namespaces.warehouse AND "
+        "relations.namespace = namespaces.namespace AND relations.name = ?"
     )
-    rows = sql.rows(statement, *values, name.name, warehouse, name.key)
-    return (str(rows[0][0]), rows[0][1], bool(rows[0][2])) if rows else None
+    properties, kind, occupied, version = sql.rows(statement, *values, warehouse, name.key, name.name)[0]
+    return Vacancy(properties, kind, bool(occupied), int(version))
 
 
 def lock(sql: Sql, warehouse: str, name: Name) -> None:
@@ -87,21 +93,28 @@ def swap(sql: Sql, warehouse: str, change: Swap) -> bool:
     return sql.run(statement, *parameters) == 1
 
 
-def swap_statement(warehouse: str, change: Swap) -> Statement:
-    """The statement that moves the pointer; it changes no row when the pointer was no longer at `old`."""
+_INSERT = (
+    "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location, places_known) "
+    "SELECT ?, ?, ?, ?, ?, ?, ?, 1 WHERE 1 = 1{} ON CONFLICT DO NOTHING"
+)
+_UPDATE = (
+    "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, uuid = ?, location = ? "
+    "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?{}"
+)
+_AT_VERSION = " AND (SELECT version FROM access_state) = ?"
+
+
+def swap_statement(warehouse: str, change: Swap, *, version: int | None = None) -> Statement:
+    """The statement that moves the pointer; it changes no row when the pointer was no longer at `old`, nor when the
+    version of keys, roles and grants is not this one.
+    """
+    condition, fenced = (_AT_VERSION, (version,)) if version is not None else ("", ())
+    name = change.name
     if change.old is None:
-        statement = (
-            "INSERT INTO relations (warehouse, namespace, name, kind, uuid, metadata_location, location, places_known) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING"
-        )
-        name = change.name
-        return statement, (warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location)
-    statement = (
-        "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, uuid = ?, location = ? "
-        "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?"
-    )
-    key = (warehouse, change.name.key, change.name.name, change.kind, change.old)
-    return statement, (change.new, change.uuid, change.location, *key)
+        values = (warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location)
+        return _INSERT.format(condition), (*values, *fenced)
+    key = (warehouse, name.key, name.name, change.kind, change.old)
+    return _UPDATE.format(condition), (change.new, change.uuid, change.location, *key, *fenced)
 
 
 def drop(sql: Sql, warehouse: str, name: Name, kind: str, metadata_location: str) -> bool:
@@ -120,26 +133,36 @@ def rename(sql: Sql, warehouse: str, source: Name, target: Name, kind: str) -> b
     return sql.run(statement, target.key, target.name, warehouse, source.key, source.name, kind) == 1
 
 
-def list_names(sql: Sql, warehouse: str, namespace_key: str, kind: str, *, seen: Statement | None = None) -> list[str]:
-    """All names in a namespace, in order; `seen` is a condition on them."""
+def list_names(
+    sql: Sql, warehouse: str, namespace_key: str, kind: str, *, seen: Statement | None = None
+) -> tuple[list[str], int]:
+    """All names in a namespace, in order, and the version of keys, roles and grants at that moment; `seen` is a
+    condition on the names.
+    """
     condition, parameters = seen or ("", ())
     # The database joins them: one long text is read twice as fast as thousands of rows. No name holds a control
     # character.
-    statement = f"SELECT {sql.join_names} FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ?{condition}"  # noqa: S608  # constants
-    joined = sql.rows(statement, warehouse, namespace_key, kind, *parameters)[0][0]
-    return sorted(joined.split(SEPARATOR)) if joined else []
+    statement = (
+        f"SELECT {sql.join_names}, (SELECT version FROM access_state) FROM relations "  # noqa: S608  # constants
+        f"WHERE warehouse = ? AND namespace = ? AND kind = ?{condition}"
+    )
+    joined, version = sql.rows(statement, warehouse, namespace_key, kind, *parameters)[0]
+    return sorted(joined.split(SEPARATOR)) if joined else [], int(version)
 
 
 def page_names(
     sql: Sql, warehouse: str, namespace_key: str, kind: str, *, after: str, limit: int, seen: Statement | None = None
-) -> list[str]:
-    """Names in a namespace, in order, from the one after `after`; `seen` is a condition on them."""
+) -> tuple[list[str], int | None]:
+    """Names in a namespace, in order, from the one after `after`, and the version as above, if there are any; `seen` is
+    a condition on the names.
+    """
     condition, parameters = seen or ("", ())
     statement = (
-        "SELECT name FROM relations WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ?"  # noqa: S608  # constants
-        f"{condition} ORDER BY name LIMIT ?"
+        "SELECT name, (SELECT version FROM access_state) FROM relations "  # noqa: S608  # constants
+        f"WHERE warehouse = ? AND namespace = ? AND kind = ? AND name > ?{condition} ORDER BY name LIMIT ?"
     )
-    return [row[0] for row in sql.rows(statement, warehouse, namespace_key, kind, after, *parameters, limit)]
+    rows = sql.rows(statement, warehouse, namespace_key, kind, after, *parameters, limit)
+    return [row[0] for row in rows], int(rows[0][1]) if rows else None
 
 
 def uuid_is_used(sql: Sql, uuid: str) -> bool:

@@ -55,13 +55,24 @@ class SqliteSql:
         except (sqlite3.Error, MemoryError) as exc:
             raise _translate(exc) from exc
 
+    def run_recorded(self, change: Statement, record: Statement) -> int:
+        count = self.run(change[0], *change[1])
+        if count:
+            self.run(record[0], *record[1])
+        return count
+
     def run_locked(
-        self, statements: Sequence[Statement], *, places: Sequence[str], first: Statement | None = None
+        self,
+        statements: Sequence[Statement],
+        *,
+        places: Sequence[str],
+        first: Statement | None = None,
+        record: Statement | None = None,
     ) -> list[int]:
-        return [
-            self.run(statement, *parameters)
-            for statement, parameters in ((first, *statements) if first else statements)
-        ]
+        counts = []
+        if first is not None:
+            counts = [self.run_recorded(first, record) if record is not None else self.run(first[0], *first[1])]
+        return counts + [self.run(statement, *parameters) for statement, parameters in statements]
 
 
 class _WriterSql(SqliteSql):
