@@ -218,7 +218,7 @@ def _swap(
     old = plan.base.location if plan.base else None
     target = plan.result  # a table that is only looked at must still be where it was when the others move
     uuid, place = target.metadata[f"{plan.kind}-uuid"], target.metadata["location"]
-    swap = Swap(plan.name, plan.kind, old, target.location, uuid, place)
+    swap = Swap(plan.name, plan.kind, old, target.location, uuid, place, keeps_uuid=True)
     statement = relations.swap_statement(warehouse.name, swap, version=fence.version if fence is not None else None)
     claims = [(claimant.name, claimant.claims) for claimant in claiming if claimant.claims]
     swapped = Swapped(statement, fence)

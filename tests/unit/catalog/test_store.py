@@ -209,6 +209,21 @@ def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) ->
     opened.close()
 
 
+def test_tables_are_found_by_their_uuid_without_a_look_at_the_others(tmp_path: Path) -> None:
+    opened = SqliteDatabase(str(tmp_path / "z.db"))
+    migrate(opened)
+    explain = "EXPLAIN QUERY PLAN SELECT * FROM {} WHERE uuid = ?"
+    # On the connection that migrates: another one would plan with the schema that it knows.
+    plans = opened.write(
+        lambda sql: [sql.rows(explain.format(name), "u")[0][3] for name in ("relations", "former_versions")]
+    )
+    assert [plan.split(" (")[0] for plan in plans] == [
+        "SEARCH relations USING INDEX relations_by_uuid",
+        "SEARCH former_versions USING INDEX former_versions_by_uuid",
+    ]
+    opened.close()
+
+
 def test_the_places_of_tables_survive_the_migration_that_rebuilds_their_table(tmp_path: Path) -> None:
     opened = SqliteDatabase(str(tmp_path / "x.db"))
     for version in range(1, 5):

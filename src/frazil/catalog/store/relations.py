@@ -31,6 +31,7 @@ class Swap:
     new: str
     uuid: str
     location: str
+    keeps_uuid: bool = False  # the row has this UUID; SQLite would write its index again
 
 
 def find(sql: Sql, warehouse: str, name: Name) -> Relation | None:
@@ -98,7 +99,7 @@ _INSERT = (
     "SELECT ?, ?, ?, ?, ?, ?, ?, 1 WHERE 1 = 1{} ON CONFLICT DO NOTHING"
 )
 _UPDATE = (
-    "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, uuid = ?, location = ? "
+    "UPDATE relations SET previous_location = metadata_location, metadata_location = ?, location = ?{} "
     "WHERE warehouse = ? AND namespace = ? AND name = ? AND kind = ? AND metadata_location = ?{}"
 )
 _AT_VERSION = " AND (SELECT version FROM access_state) = ?"
@@ -113,8 +114,9 @@ def swap_statement(warehouse: str, change: Swap, *, version: int | None = None) 
     if change.old is None:
         values = (warehouse, name.key, name.name, change.kind, change.uuid, change.new, change.location)
         return _INSERT.format(condition), (*values, *fenced)
+    column, uuid = ("", ()) if change.keeps_uuid else (", uuid = ?", (change.uuid,))
     key = (warehouse, name.key, name.name, change.kind, change.old)
-    return _UPDATE.format(condition), (change.new, change.uuid, change.location, *key, *fenced)
+    return _UPDATE.format(column, condition), (change.new, change.location, *uuid, *key, *fenced)
 
 
 def drop(sql: Sql, warehouse: str, name: Name, kind: str, metadata_location: str) -> bool:
@@ -208,7 +210,7 @@ def all_pointers(sql: Sql) -> list[Pointer]:
 
 
 def having_uuid(sql: Sql, uuid: str) -> list[Pointer]:
-    """The tables and views of any warehouse with this UUID, whatever their names are now. Reads all rows."""
+    """The tables and views of any warehouse with this UUID, whatever their names are now."""
     statement = f"SELECT {_POINTER} FROM relations WHERE uuid = ? ORDER BY warehouse, namespace, name"  # noqa: S608
     return [Pointer(*row) for row in sql.rows(statement, uuid)]
 

@@ -44,7 +44,7 @@ def all_former(sql: Sql) -> list[tuple[str, str]]:
 
 
 def former_of(sql: Sql, uuid: str) -> list[str]:
-    """The versions of one table or view that are remembered. Reads all rows."""
+    """The versions of one table or view that are remembered."""
     return [str(row[0]) for row in sql.rows("SELECT metadata_location FROM former_versions WHERE uuid = ?", uuid)]
 
 
