@@ -40,17 +40,17 @@ def objects(guarded: Guarded, operation: str) -> list[str]:
 
 def test_a_name_makes_no_lines_of_its_own_and_is_recorded(guarded: Guarded, database: str, tmp_path: Path) -> None:
     ann = guarded.user("ann", ("read", namespace("ns")))
-    breaks = ["\n", "\r", "\t", "\x85", "\u2028", "\u2029"]
-    for text in breaks:
+    refused, breaks = ["\n", "\r", "\t"], ["\x85", "\u2028", "\u2029"]
+    for text in (*refused, *breaks):
         name = quote(f"x{text}2026-01-01 00:00 UTC  allowed  root  dropTable", safe="")
-        assert ann.delete(f"/namespaces/hidden/tables/{name}").status == 404
+        status = 400 if text in refused else 404  # no table has such a name
+        assert ann.delete(f"/namespaces/hidden/tables/{name}").status == status
     recorded = [record for record in refusals(guarded) if record.operation == "dropTable"]
     assert len(recorded) == len(breaks)
     words = ["--set", f"server.pepper_file={tmp_path / 'pepper'}", "audit-log", "--refused", "--database", database]
     shown = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert len(shown.splitlines()) == len(breaks)
-    assert "\t" not in shown
-    assert r"hidden.x\x0a2026" in shown
+    assert r"hidden.x\x852026" in shown
     as_json = CliRunner().invoke(cli, [*words, "--output", "json"], catch_exceptions=False).output
     assert len(json.loads(as_json)["records"]) == len(breaks)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from frazil.catalog import fields
 from frazil.catalog.access.privileges import SEPARATOR, SERVER, Need, Privilege, Target
 from frazil.catalog.http import Request
-from frazil.catalog.names import Name, check_name, check_namespace, parse_name
+from frazil.catalog.names import Name, check_name, check_namespace, parse_name, split_namespace
 from frazil.catalog.places import PATH_PROPERTIES
 from frazil.catalog.requirements import is_create
 from frazil.catalog.warehouse import Warehouses
@@ -43,6 +43,16 @@ def _warehouse(request: Request, warehouses: Warehouses) -> str:
     return warehouses.named(request.variables.get("prefix")).name
 
 
+def _namespace(request: Request, warehouses: Warehouses) -> Target:
+    """The namespace of the path. Its name is one that there can be: others are refused, as they are by operations."""
+    return Target("namespace", _warehouse(request, warehouses), SEPARATOR.join(request.namespace))
+
+
+def _named(request: Request, warehouses: Warehouses, kind: str = "table") -> Target:
+    """The table or view of the path."""
+    return _relation(kind, _warehouse(request, warehouses), request.name(kind))
+
+
 def config_warehouse(request: Request, warehouses: Warehouses) -> Sequence[Need]:
     """The warehouse that a client names in the query."""
     return (Need(P.DISCOVER, Target("warehouse", warehouses.named(request.query.get("warehouse")).name)),)
@@ -53,8 +63,7 @@ CONFIG = Needs("discover on the warehouse", config_warehouse)
 
 def on_namespace(privilege: Privilege) -> Needs:
     def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-        variables = request.variables
-        return (Need(privilege, Target("namespace", _warehouse(request, warehouses), variables["namespace"])),)
+        return (Need(privilege, _namespace(request, warehouses)),)
 
     return Needs(f"{privilege} on the namespace", find)
 
@@ -63,16 +72,15 @@ def on_relation(privilege: Privilege, kind: str = "table") -> Needs:
     """On the table or view of the path."""
 
     def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-        variables, warehouse = request.variables, _warehouse(request, warehouses)
-        return (Need(privilege, Target(kind, warehouse, variables["namespace"], variables[kind])),)
+        return (Need(privilege, _named(request, warehouses, kind)),)
 
     return Needs(f"{privilege} on the {kind}", find)
 
 
 def on_index(privilege: Privilege) -> Needs:
     def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-        names, warehouse = request.variables, _warehouse(request, warehouses)
-        return (Need(privilege, Target("index", warehouse, names["namespace"], names["table"], names["index"])),)
+        index = check_name(request.variables["index"], "index name")
+        return (Need(privilege, _named(request, warehouses)._replace(kind="index", index_name=index)),)
 
     return Needs(f"{privilege} on the index", find)
 
@@ -81,7 +89,9 @@ def on_index(privilege: Privilege) -> Needs:
 
 
 def _list_namespaces(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    return (Need(P.DISCOVER, _place(_warehouse(request, warehouses), request.query.get("parent", ""))),)
+    parent = request.query.get("parent", "")
+    key = SEPARATOR.join(split_namespace(parent)) if parent else ""
+    return (Need(P.DISCOVER, _place(_warehouse(request, warehouses), key)),)
 
 
 LIST_NAMESPACES = Needs("discover on the parent namespace, or on the warehouse", _list_namespaces)
@@ -107,14 +117,14 @@ def _update_namespace(request: Request, warehouses: Warehouses) -> Sequence[Need
     body = request.json()
     located = any("location" in part for part in (body.get("updates"), body.get("removals")) if _is_many(part))
     privilege = P.MANAGE if located else P.WRITE
-    return (Need(privilege, Target("namespace", _warehouse(request, warehouses), request.variables["namespace"])),)
+    return (Need(privilege, _namespace(request, warehouses)),)
 
 
 UPDATE_NAMESPACE = Needs("write on the namespace; manage, if its location changes", _update_namespace)
 
 
 def _create_relation(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    target = Target("namespace", _warehouse(request, warehouses), request.variables["namespace"])
+    target = _namespace(request, warehouses)
     return (Need(P.MANAGE if _has_path(request.json().get("properties")) else P.CREATE, target),)
 
 
@@ -125,11 +135,10 @@ CREATE_RELATION = Needs(
 
 
 def _register(request: Request, warehouses: Warehouses) -> Iterator[Need]:
-    body, warehouse, namespace = request.json(), _warehouse(request, warehouses), request.variables["namespace"]
-    yield Need(P.REGISTER, Target("namespace", warehouse, namespace))
+    body, namespace = request.json(), _namespace(request, warehouses)
+    yield Need(P.REGISTER, namespace)
     if body.get("overwrite") not in (None, False):
-        name = check_name(body.get("name"), "table name")
-        yield Need(P.DROP, Target("table", warehouse, namespace, name))
+        yield Need(P.DROP, namespace._replace(kind="table", name=check_name(body.get("name"), "table name")))
 
 
 REGISTER = Needs(
@@ -139,17 +148,15 @@ REGISTER = Needs(
 
 
 def _drop_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    names, purges = request.variables, request.flag("purgeRequested")
-    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
-    return (Need(P.PURGE if purges else P.DROP, target),)
+    purges = request.flag("purgeRequested")
+    return (Need(P.PURGE if purges else P.DROP, _named(request, warehouses)),)
 
 
 DROP_TABLE = Needs("drop on the table; purge, if its files are to be deleted", _drop_table)
 
 
 def _unregister(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    names = request.variables
-    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
+    target = _named(request, warehouses)
     return (Need(P.DROP, target), Need(P.READ, target))
 
 
@@ -173,9 +180,7 @@ def on_rename(kind: str) -> Needs:
 
 
 def _commit_table(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    names = request.variables
-    target = Target("table", _warehouse(request, warehouses), names["namespace"], names["table"])
-    return (_commit_need(request.json(), target),)
+    return (_commit_need(request.json(), _named(request, warehouses)),)
 
 
 COMMIT_TABLE = Needs(
@@ -186,9 +191,7 @@ COMMIT_TABLE = Needs(
 
 
 def _commit_view(request: Request, warehouses: Warehouses) -> Sequence[Need]:
-    names = request.variables
-    target = Target("view", _warehouse(request, warehouses), names["namespace"], names["view"])
-    return (_commit_need(request.json(), target),)
+    return (_commit_need(request.json(), _named(request, warehouses, "view")),)
 
 
 COMMIT_VIEW = Needs("write on the view; manage, if its location or a path property changes", _commit_view)

@@ -16,6 +16,7 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
 from frazil.catalog.locations import parse_location
+from frazil.catalog.names import check_name
 from frazil.catalog.operations.tables import find_relation
 from frazil.catalog.store import access, indexes
 from frazil.catalog.store.database import Sql
@@ -97,7 +98,7 @@ def _table(ctx: Context, request: Request, sql: Sql) -> Relation:
 
 
 def _find(sql: Sql, table: Relation, request: Request) -> StoredIndex:
-    name = request.variables["index"]
+    name = check_name(request.variables["index"], "index name")
     index = indexes.find(sql, table.uuid, name)
     if index is None:
         raise NoSuchIndex(f"{request.name()}.{name}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -106,6 +107,19 @@ class PostgresSql:
             return self._connection.execute(_adapt(statement), parameters)
         except (psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded) as exc:
             raise _translate(exc) from exc
+        except (psycopg.DataError, UnicodeEncodeError) as exc:
+            if all(_can_be_held(text) for text in parameters if isinstance(text, str)):
+                raise
+            raise BadRequest("A text of the request has a character that the catalog's database cannot hold") from exc
+
+
+def _can_be_held(text: str) -> bool:
+    """Whether PostgreSQL can hold a text: it has no NUL, and no half of a surrogate pair.
+
+    >>> [_can_be_held(text) for text in ("é", "a\\0", "\\ud800")]
+    [True, False, False]
+    """
+    return not re.search("[\0\ud800-\udfff]", text)
 
 
 def _translate(exc: psycopg.Error) -> Exception:
