@@ -219,6 +219,15 @@ OWN_ROUTES: tuple[Route, ...] = (
         on_relation(P.MANAGE),
         writes=True,
     ),
+    Route("GET", f"{_NS}/views/{{view}}/grants", "listViewGrants", grants.list_grants, on_relation(P.MANAGE, "view")),
+    Route(
+        "POST",
+        f"{_NS}/views/{{view}}/grants",
+        "changeViewGrants",
+        grants.change,
+        on_relation(P.MANAGE, "view"),
+        writes=True,
+    ),
     Route("GET", "/openapi.json", "openapi", _serve_openapi, needs.PUBLIC),
     Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references, needs.REFERENCES),
     Route(

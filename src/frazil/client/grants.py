@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pyiceberg.typedef import Identifier
 from requests import Response
@@ -13,17 +13,18 @@ from frazil.client.outcomes import what_it_said
 from frazil.errors import AccessError
 from frazil.pyiceberg_compat import OpenRestCatalog
 
-GRANTS = "namespaces/{namespace}/tables/{table}/grants"
+GRANTS = "namespaces/{namespace}/%ss/{table}/grants"  # of tables or views
+Kind = Literal["table", "view"]
 UNKNOWN_ROUTES = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have
 
 
 @dataclass(frozen=True)
 class Grant:
-    """A privilege of a role, or of a user as `user:NAME`, on a table."""
+    """A privilege of a role, or of a user as `user:NAME`, on a table or view."""
 
     grantee: str
     privilege: str
-    creator: bool = False  # the grantee has it because it created the table
+    creator: bool = False  # the grantee has it because it created the table or view
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class RoleCheck:
 
 
 class GrantRecords(OpenRestCatalog):
-    """Lists and changes the grants on a table; needs the privilege `manage` on it."""
+    """Lists and changes the grants on a table or view; needs the privilege `manage` on it."""
 
-    def list_grants(self, identifier: str | Identifier) -> list[Grant]:
-        """The grants on the table itself; not those on its namespace or warehouse."""
-        return _grants(_answer(self.session.get(self._grants_url(identifier)), identifier))
+    def list_grants(self, identifier: str | Identifier, *, kind: Kind = "table") -> list[Grant]:
+        """The grants on the table or view itself; not those on its namespace or warehouse."""
+        return _grants(_answer(self.session.get(self._grants_url(identifier, kind)), identifier))
 
     def change_grants(
         self,
@@ -47,10 +48,11 @@ class GrantRecords(OpenRestCatalog):
         *,
         grant: Sequence[tuple[str, str]] = (),
         revoke: Sequence[tuple[str, str]] = (),
+        kind: Kind = "table",
     ) -> list[Grant]:
         """Grants and revokes pairs of grantee and privilege, all or nothing; the grants that there are then."""
         body = {"grant": _pairs(grant), "revoke": _pairs(revoke)}
-        return _grants(_answer(self.session.post(self._grants_url(identifier), json=body), identifier))
+        return _grants(_answer(self.session.post(self._grants_url(identifier, kind), json=body), identifier))
 
     def check_roles(self, roles: Sequence[str]) -> RoleCheck | None:
         """Whether grants to these roles are possible and enforced; None if the catalog keeps no grants."""
@@ -61,8 +63,8 @@ class GrantRecords(OpenRestCatalog):
         answer = _answer(response, "")
         return RoleCheck(bool(answer["authentication"]), tuple(answer["unknown"]))
 
-    def _grants_url(self, identifier: str | Identifier) -> str:
-        return self.url(GRANTS, **self.path_of(identifier))
+    def _grants_url(self, identifier: str | Identifier, kind: Kind) -> str:
+        return self.url(GRANTS % kind, **self.path_of(identifier))
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

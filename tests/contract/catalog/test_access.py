@@ -218,6 +218,8 @@ MATRIX: dict[str, str] = {
     "changeNamespaceGrants": "manage",
     "listTableGrants": "manage",
     "changeTableGrants": "manage",
+    "listViewGrants": "manage",
+    "changeViewGrants": "manage",
 }
 OPEN = {"getToken", "issueToken", "jwks", "livez", "readyz", "openapi"}
 ELSEWHERE = OPEN | {"getConfig", "metrics", "findRoles"}  # are about no namespace

@@ -13,10 +13,12 @@ from frazil.catalog import create_role, running_catalog
 from frazil.catalog.access.privileges import Privilege
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
+from frazil.client.grants import Grant
 from frazil.errors import AccessError, DeclarationError
 from frazil.protocol import PRIVILEGES
 from frazil.tables import apply_steps, load_plan, open_grants, plan_all, save_plan
 from frazil.tables.steps import ChangeGrants
+from tests.contract.catalog.test_access import VIEW
 from tests.kit.access import Guarded, guarded_catalog, namespace, now_ms, table
 
 GRANTS = "/namespaces/ns/tables/t/grants"
@@ -66,6 +68,25 @@ def test_grants_change_together_or_not_at_all(guarded: Guarded) -> None:
     assert held(guarded) == before | {("analyst", "read"), ("etl", "write")}
     assert guarded.admin.post(GRANTS, {"revoke": changes["grant"]}).status == 200
     assert held(guarded) == before
+
+
+def test_grants_on_a_view_are_its_own(guarded: Guarded) -> None:
+    guarded.admin.post("/namespaces/ns/views", VIEW)
+    token, path = guarded.token("vic"), "/namespaces/ns/views/v/grants"
+    guarded.admin.post(path, {"grant": [pair("user:vic", "manage")]})
+    vic = FrazilCatalog("lake", uri=guarded.server.uri, token=token)
+    assert vic.change_grants("ns.v", grant=[("analyst", "read")], kind="view") == [
+        Grant("analyst", "read"),
+        Grant("user:vic", "manage"),
+    ]
+    assert held(guarded, path) == {("analyst", "read"), ("user:vic", "manage")}
+    assert ("analyst", "read") not in held(guarded)
+    with pytest.raises(AccessError) as refused:
+        vic.list_grants("ns.v")  # there is no table of this name
+    assert refused.value.problem == "404"
+    assert guarded.admin.get("/namespaces/ns/views/t/grants").status == 404
+    assert vic.change_grants("ns.v", revoke=[("analyst", "read")], kind="view") == vic.list_grants("ns.v", kind="view")
+    vic.close()
 
 
 def test_only_manage_changes_grants_and_it_ends_at_once(guarded: Guarded) -> None:

@@ -68,6 +68,8 @@ EXPECTED = {
     "changeNamespaceGrants": ["manage namespace w: a.b"],
     "listTableGrants": ["manage table w: a.b.t"],
     "changeTableGrants": ["manage table w: a.b.t"],
+    "listViewGrants": ["manage view w: a.b.v"],
+    "changeViewGrants": ["manage view w: a.b.v"],
     "livez": [],
     "readyz": [],
     "openapi": [],

@@ -1,4 +1,4 @@
-"""Grants on a table or a namespace: list them, and change them. Not of the specification, which has no grants."""
+"""Grants on a table, view or namespace: list them, and change them. Not of the specification, which has no grants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.idempotency import transact
 from frazil.catalog.names import SEPARATOR, show
-from frazil.catalog.operations.tables import find_relation
+from frazil.catalog.operations.tables import KINDS, find_relation
 from frazil.catalog.store import access, namespaces
 from frazil.catalog.store.database import Sql
 from frazil.errors import AccessError, BadRequest, NoSuchNamespace
@@ -65,10 +65,11 @@ def _pairs(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
 
 def _find(ctx: Context, request: Request, sql: Sql) -> Target:
     warehouse = ctx.warehouse(request)
-    if "table" in request.variables:
-        name = request.name()
-        find_relation(sql, warehouse, name, "table")
-        return Target("table", warehouse.name, name.key, name.name)
+    for kind in KINDS:
+        if kind in request.variables:
+            name = request.name(kind)
+            find_relation(sql, warehouse, name, kind)
+            return Target(kind, warehouse.name, name.key, name.name)
     if namespaces.find(sql, warehouse.name, request.namespace) is None:
         raise NoSuchNamespace(show(request.namespace))
     return Target("namespace", warehouse.name, SEPARATOR.join(request.namespace))
