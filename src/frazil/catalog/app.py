@@ -182,7 +182,7 @@ class CatalogApp:
         except CatalogError as exc:
             if route is None:
                 return None
-            if request.assumed:  # whoever sent it may not be known any more
+            if request.assumed:  # the caller may not be known any more
                 self._come_again(request, spent=spent)
                 return None
             response = problem_response(exc)

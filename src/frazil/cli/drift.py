@@ -11,6 +11,7 @@ import click
 
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
+from frazil.cli.models import with_model_tables
 from frazil.cli.project import choose_tables, exit_codes, outcome_options
 from frazil.cli.show import echo, print_json
 from frazil.project import load_project
@@ -28,7 +29,7 @@ def drift(context: Context, tables: Sequence[str], detailed_exitcode: bool, outp
     from frazil.tables import all_of, find_drift, find_tables, open_grants
 
     with exit_codes(detailed_exitcode):
-        chosen = choose_tables(load_project(Path.cwd()), tables)
+        chosen = choose_tables(with_model_tables(context, load_project(Path.cwd())), tables)
         loaded = list(zip(chosen, find_tables(context.catalog, [table.identifier for table in chosen]), strict=True))
         errors = {table.name: live for table, live in loaded if isinstance(live, Exception)}
         drifts = {table.name: find_drift(table, live) for table, live in loaded if not isinstance(live, Exception)}

@@ -31,7 +31,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "import": ("frazil.cli.import_:import_", "Write the code that declares live tables."),
     },
     "Pipelines": {
-        "run": ("frazil.cli.run:run", "Run a pipeline once: load everything new, then stop."),
+        "run": (
+            "frazil.cli.run:run",
+            "Load and compute what is new: pipelines and models, once.",
+        ),
         "stream": ("frazil.cli.stream:stream", "Keep a pipeline running, one commit per micro-batch."),
         "submit": ("frazil.cli.submit:submit", "Run a pipeline on a Spark cluster with spark-submit."),
         "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and quarantined."),

@@ -12,6 +12,7 @@ import click
 
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
+from frazil.cli.models import with_model_tables
 from frazil.cli.ownership import adopt_option, own_tables
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import FrazilError, ProjectError
@@ -53,7 +54,7 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
     from frazil.tables import open_grants, plan_all, save_plan
 
     with exit_codes(detailed_exitcode):
-        project = load_project(Path.cwd())
+        project = with_model_tables(context, load_project(Path.cwd()))
         chosen = choose_tables(project, tables)
         steps = plan_all(chosen, context.catalog)
         undeclared = find_undeclared(project, chosen, context.catalog)
@@ -64,6 +65,8 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
         print_json({"steps": _as_json(steps), "undeclared": list(undeclared)})
     else:
         echo(_as_text(steps, undeclared, len(chosen)))
+        for model in project.models:
+            echo(f"{model.name}: mode {model.mode} ({model.mode_reason})")
         if out:
             echo(f"saved: frazil apply {out}")
     if note:
@@ -86,7 +89,7 @@ def apply(context: Context, plan_file: Path | None, yes: bool, adopt: bool, outp
         steps = load_plan(plan_file)  # it was read when it was made: it asks nothing
         nothing = f"no changes: {plan_file} has no steps"
     else:
-        project = load_project(Path.cwd())
+        project = with_model_tables(context, load_project(Path.cwd()))
         steps = plan_all(project.tables, catalog)
         nothing = _nothing(len(project.tables))
         if not yes:

@@ -1,9 +1,8 @@
-"""`run`: a pipeline of `lakehouse.py`, once."""
+"""`run`: pipelines and models of a project, once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,34 +12,96 @@ from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
+from frazil.cli.run_result import result_as_json
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.cli.spark import pipeline_session
-from frazil.pipelines import RunResult
-from frazil.project import load_project
+from frazil.errors import ProjectError
+from frazil.pipelines import Pipeline, RunResult
+from frazil.project import Project, load_project
 from frazil.protocol import QUARANTINE_SUFFIX
 from frazil.units import count, size
 
 if TYPE_CHECKING:
-    from frazil.pipelines import Pipeline
     from frazil.pipelines.batch import Arrivals
+    from frazil.pipelines.models import Derivation, Model
 
 SHOWN_FILES = 20
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_pipelines)
-@click.option("--dry-run", is_flag=True, help="Say what would be loaded, and load nothing.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_pipelines)
+@click.option("--dry-run", is_flag=True, help="Say what would be loaded or computed, and why; change nothing.")
+@click.option("--atomic", is_flag=True, help="Publish all tables that are computed in one commit, or none of them.")
+@click.option("--full-refresh", is_flag=True, help="Compute the named tables from all rows of their inputs.")
 @adopt_option
 @OUTPUT
 @click.pass_obj
-def run(context: Context, name: str, dry_run: bool, adopt: bool, output: str) -> None:
-    """Run a pipeline once: load everything new, then stop."""
+def run(
+    context: Context, names: Sequence[str], dry_run: bool, atomic: bool, full_refresh: bool, adopt: bool, output: str
+) -> None:
+    """Load and compute what is new: pipelines and models, once.
+
+    NAMEs are pipelines or models; without any, all that load files or read tables run, in the order of the graph. A
+    pipeline over Kafka is run only if it is named.
+    """
+    project = load_project(Path.cwd())
+    loaders, derivations = _choose(project, names)
+    if len(loaders) == 1 and not derivations and not (atomic or full_refresh):
+        _run_loader(context, project, loaders[0], dry_run=dry_run, adopt=adopt, output=output)
+        return
+    if full_refresh and (loaders or not names):
+        raise ProjectError(
+            "--full-refresh is for models and pipelines over tables, by name",
+            hint="frazil run NAME --full-refresh; files are loaded once",
+            option="full-refresh",
+        )
+    if output == "json" and loaders and derivations:
+        raise ProjectError(
+            "with --output json, run loads and models by two commands",
+            hint=f"frazil run {loaders[0].name} --output json",
+            option="output",
+        )
+    for loader in loaders:
+        _run_loader(context, project, loader, dry_run=dry_run, adopt=adopt, output=output)
+    if derivations:
+        from frazil.cli.run_graph import GraphOptions, run_graph
+
+        run_graph(context, project, derivations, GraphOptions(dry_run, atomic, full_refresh, adopt, output))
+
+
+def _choose(project: Project, names: Sequence[str]) -> tuple[list[Pipeline], list[Derivation]]:
+    """The pipelines that load, and what reads tables, both in order."""
+    if len(names) == 1 and any(pipeline.name == names[0] and not pipeline.inputs for pipeline in project.pipelines):
+        return [project.pipeline(names[0])], []  # without a library that reads SQL
+    from frazil.pipelines.models import derivation_of, in_order
+    from frazil.pipelines.sources import KafkaSource
+
+    every: list[Pipeline | Model] = [*project.pipelines, *project.models]
+    declared = {each.name: each for each in every}
+    if unknown := [name for name in names if name not in declared]:
+        known = ", ".join(declared) or "none"
+        raise ProjectError(
+            f"{project.folder} declares no pipeline or model '{unknown[0]}'; it declares: {known}",
+            path=str(project.folder),
+            pipeline=unknown[0],
+        )
+    chosen = [declared[name] for name in names] if names else list(declared.values())
+    derived = [each for each in chosen if not isinstance(each, Pipeline) or each.inputs]
+    loaders = [each for each in chosen if isinstance(each, Pipeline) and not each.inputs]
+    if not names:
+        loaders = [each for each in loaders if not isinstance(each.source, KafkaSource)]
+    return loaders, in_order([derivation_of(each) for each in derived])
+
+
+def _run_loader(
+    context: Context, project: Project, pipeline: Pipeline, *, dry_run: bool, adopt: bool, output: str
+) -> None:
+    """Runs a pipeline that loads files or a topic."""
     from frazil.client import catalog_properties
     from frazil.pipelines.batch import expect_copies, local_digest, plan_run, refuse_changes, run_pipeline
     from frazil.pipelines.sources import KafkaSource
 
-    project = load_project(Path.cwd())
-    pipeline = project.pipeline(name)
+    name = pipeline.name
     if isinstance(pipeline.source, KafkaSource):
         from frazil.cli.stream import run_once, show_waiting
 
@@ -83,14 +144,6 @@ def _print_result(result: RunResult, text: str, output: str, *, dry_run: bool = 
         print_json(result_as_json(result, dry_run=dry_run))
     else:
         echo(text)
-
-
-def result_as_json(result: RunResult, *, dry_run: bool = False) -> dict[str, Any]:
-    """The result for programs: docs/cli-json.md has its shape."""
-    values = asdict(result)
-    del values["error"]  # a run that failed is an error of the command
-    ended = {"dry_run": dry_run, "status": "unchanged" if result.snapshot_id is None else "committed"}
-    return {"pipeline": values.pop("pipeline"), "table": values.pop("table"), **ended, **values, "pending": []}
 
 
 def pending_as_json(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, str]) -> dict[str, Any]:

@@ -8,16 +8,33 @@ the progress, so that a kill at any moment leaves either nothing on main, or all
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.errors import AuditFailed, PipelineError
-from frazil.pipelines.declare import Pipeline, is_query
+from frazil.pipelines.declare import is_query
 from frazil.spark import spark_error, spark_errors
 
 if TYPE_CHECKING:
+    from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
     from frazil.client import FrazilCatalog
+
+
+class Audited(Protocol):
+    """What is audited: a pipeline, or a derivation."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identifier(self) -> Identifier: ...
+
+    @property
+    def audit(self) -> tuple[str, ...]: ...
+
+    @property
+    def branch(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -28,7 +45,7 @@ class Audit:
     alone.
     """
 
-    pipeline: Pipeline
+    pipeline: Audited
     spark: SparkSession
     catalog: FrazilCatalog
     rows: int
@@ -47,12 +64,11 @@ class Audit:
             if violations := self._find(check, snapshot_id, since):
                 failures[check] = violations
         if failures:
-            raise AuditFailed(
-                self.pipeline.name, self.pipeline.target.name, self.branch, rows=self.rows, failures=failures
-            )
+            table = ".".join(self.pipeline.identifier)
+            raise AuditFailed(self.pipeline.name, table, self.branch, rows=self.rows, failures=failures)
 
     def _find(self, check: str, snapshot_id: int, since: int | None) -> int:
-        table = ".".join(f"`{part}`" for part in (self.catalog.name, *self.pipeline.target.identifier))
+        table = ".".join(f"`{part}`" for part in (self.catalog.name, *self.pipeline.identifier))
         try:
             if since is None:
                 return int(self.spark.sql(audit_query(check, f"{table} VERSION AS OF {snapshot_id}")).collect()[0][0])

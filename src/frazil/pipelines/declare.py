@@ -16,6 +16,7 @@ from frazil.pipelines.table_inputs import Reading, TableInput, check_reading, ch
 from frazil.tables import Table
 
 if TYPE_CHECKING:
+    from pyiceberg.typedef import Identifier
     from pyspark.sql import DataFrame
 
     from frazil.write.upsert import Ops, UpsertRules
@@ -71,6 +72,11 @@ class Pipeline:
     def checks(self) -> tuple[str, ...]:
         """The conditions that the target declares."""
         return tuple(getattr(self.target, "checks", ()))
+
+    @property
+    def identifier(self) -> Identifier:
+        """The table that the pipeline fills."""
+        return self.target.identifier
 
     @property
     def files(self) -> FileSource:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 NOT_DONE = "nothing was committed; fix it and run again"
 
 
-def transform(pipeline: Pipeline, frame: DataFrame) -> DataFrame:
-    """What the user's function makes of the frame; its faults name the line."""
+def transform(pipeline: Pipeline, *frames: DataFrame, **named: DataFrame) -> DataFrame:
+    """What the user's function makes of the frames; its faults name the line."""
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
     try:
-        returned: object = pipeline(frame)
+        returned: object = pipeline(*frames, **named)
     except PySparkException as exc:
         raise failed(pipeline, exc) from exc
     except Exception as exc:

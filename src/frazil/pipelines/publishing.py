@@ -81,7 +81,7 @@ def publish(
             snapshot_id = write(stage)
             stages.target.retry.on_step("staged")
             if audit is not None:
-                _check(audit, snapshot_id, base, stages, stage)
+                check_staged(audit, snapshot_id, base, stages, stage)
             move = Move(stages.target.identifier, snapshot_id, base, stage, stages.target.ref)
             return sink.publish(staged, also=also(snapshot_id) if also else None, change=move, done=done)
         except Overtaken:
@@ -121,7 +121,7 @@ def _publish_files(
         raise
 
 
-def _check(audit: Judge, snapshot_id: int, base_id: int | None, stages: Stages, stage: str) -> None:
+def check_staged(audit: Judge, snapshot_id: int, base_id: int | None, stages: Stages, stage: str) -> None:
     """Raises if the snapshot does not pass; it then has the audit's branch in place of the stage."""
     try:
         audit.check(snapshot_id, base_id)

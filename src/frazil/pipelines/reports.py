@@ -49,6 +49,15 @@ def report_batch(pipeline: str, table: str, *, rows: int, quarantined: int, seco
     )
 
 
+def report_run(result: RunResult) -> None:
+    """A run has ended, as its result says."""
+    if result.error is not None:
+        _end_run(result.pipeline, "failed", result.seconds)
+        log.info("%s: run failed: %s", result.pipeline, result.error)
+    else:
+        _report_result(result, result.seconds)
+
+
 def _report_result(result: RunResult, seconds: float) -> None:
     outcome = "unchanged" if result.snapshot_id is None else "committed"
     _end_run(result.pipeline, outcome, seconds)

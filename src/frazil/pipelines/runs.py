@@ -73,9 +73,10 @@ class RunResult:
         return "committed" if self.error is None else "failed"
 
 
-def runs_of(target: Table) -> Table:
-    """The declaration of the table of a target's runs."""
-    return Table(f"{target.name}{RUNS_SUFFIX}", *COLUMNS)
+def runs_of(target: Table | str) -> Table:
+    """The declaration of the table of a target's runs; the target may be a name."""
+    name = target if isinstance(target, str) else target.name
+    return Table(f"{name}{RUNS_SUFFIX}", *COLUMNS)
 
 
 def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
@@ -86,7 +87,7 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
     return pa.table({field.name: pa.array([values[field.name]], field.type) for field in schema}, schema=schema)
 
 
-def note_run(result: RunResult, target: Table, catalog: FrazilCatalog, *, owner: str | None = None) -> None:
+def note_run(result: RunResult, target: Table | str, catalog: FrazilCatalog, *, owner: str | None = None) -> None:
     """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note.
     A table of runs that is new belongs to project `owner`.
     """
@@ -115,7 +116,7 @@ def tell_error(error: BaseException, properties: Mapping[str, str]) -> str:
     return text[:LONGEST_ERROR]
 
 
-def read_runs(target: Table, catalog: FrazilCatalog, *, pipeline: str | None = None) -> list[dict[str, Any]]:
+def read_runs(target: Table | str, catalog: FrazilCatalog, *, pipeline: str | None = None) -> list[dict[str, Any]]:
     """The runs of a target, the latest first; none, if there was none."""
     from pyiceberg.exceptions import NoSuchTableError
 

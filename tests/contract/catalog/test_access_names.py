@@ -47,10 +47,10 @@ def odd_requests() -> Iterator[tuple[str, str, Any]]:
 
 def test_odd_names_are_refused_as_without_authentication(database: str, tmp_path: Path) -> None:
     with guarded_catalog(tmp_path, database) as guarded, running_catalog(tmp_path, database=database) as plain:
-        without, nobody = Client(plain.uri), guarded.client(guarded.token("nobody"))
+        without, stranger = Client(plain.uri), guarded.client(guarded.token("stranger"))
         restore(guarded.admin, "ns")  # none of the requests changes it
         for request in odd_requests():
-            expected, answer, refused = (client.raw(*request) for client in (without, guarded.admin, nobody))
+            expected, answer, refused = (client.raw(*request) for client in (without, guarded.admin, stranger))
             statuses = (expected.status, answer.status, refused.status)
             assert (answer.status, kind_of(answer)) == (expected.status, kind_of(expected)), (request, statuses)
             assert max(statuses) < 500, (request, statuses)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 ModelMode = Literal["append", "upsert", "replace-partition", "rebuild"]
 DECLARED = "declared"
 BY_DEFAULT = "no mode declared: rebuilt from its inputs"
-# Over new rows alone these can be right: the newest row of a key; partitions that arrive whole.
-_ALLOWED = {"upsert": ("window", "distinct", "unread"), "replace-partition": ("window", "distinct", "aggregate")}
+# An upsert brings rows that do not change again and again; partitions are computed from all of their rows.
+_ALLOWED = {"upsert": ("unread",), "replace-partition": ("unread", "distinct", "aggregate")}
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def model(
 ) -> Model:
     """Declares the table `name` as the result of a query in Spark SQL.
 
-    - `mode`: `rebuild`, unless said here: the result replaces all rows. Otherwise a run reads the new rows of one
-      input, `driving`, and the others in full: `append` adds the result; `upsert` replaces rows with the same `key`;
-      `replace-partition` replaces the partitions that the result has rows of.
+    - `mode`: `rebuild`, unless said here: the result replaces all rows. Otherwise a run reads what changed in one
+      input, `driving`, and the others in full: `append` adds the result of new rows; `upsert` replaces and deletes rows
+      by their `key`; `replace-partition` computes the partitions that the changes touch, from all of their rows.
     - `key`: the columns that an upsert finds its rows by.
     - `partition_by`, `checks`: as `Table` has them.
     - `audit`: what must hold of the table as it would be, before main has the rows: conditions, or queries over
@@ -124,7 +124,7 @@ def make_model(declared: Model) -> Model:
         declared = replace(declared, driving=_driving(declared, query))
         _check_columns(declared, query)
         _check_audit(declared)
-        return replace(declared, notes=tuple(_notes(declared, query)))
+        return replace(declared, notes=tuple(_notes(query)))
     except DeclarationError as exc:
         if exc.table == declared.name:
             raise
@@ -186,7 +186,7 @@ def _check_mode(declared: Model) -> None:
 
 def _driving(declared: Model, query: Query) -> str | None:
     """The input whose new rows are read; refuses a query over new rows alone that gives a wrong result."""
-    from frazil.pipelines.models.incremental import find_obstacles, first_in_from
+    from frazil.pipelines.models.incremental import find_obstacles, find_partition_obstacles, first_in_from
 
     if declared.mode == "rebuild":
         if declared.driving is not None:
@@ -207,12 +207,16 @@ def _driving(declared: Model, query: Query) -> str | None:
             problem="missing",
         )
     allowed = _ALLOWED.get(declared.mode, ())
-    obstacle = next((each for each in find_obstacles(query, driving) if each.kind not in allowed), None)
-    if obstacle is not None:
+    obstacles = [each for each in find_obstacles(query, driving) if each.kind not in allowed]
+    if declared.mode == "replace-partition":
+        columns = [parse_partition(text).term.source for text in declared.partition_by]
+        obstacles += find_partition_obstacles(query, columns)
+    if obstacles:
+        obstacle = obstacles[0]
         raise _wrong(
             declared,
             "mode",
-            f"mode '{declared.mode}' reads the new rows of {driving} alone, and the result would be wrong: "
+            f"mode '{declared.mode}' computes what new rows of {driving} change, and the result would be wrong: "
             f"{obstacle.reason}",
             hint="mode='rebuild'" + ("" if len(declared.inputs) == 1 else ", or another input as driving"),
             name=driving,
@@ -270,14 +274,10 @@ def _check_audit(declared: Model) -> None:
             )
 
 
-def _notes(declared: Model, query: Query) -> list[str]:
-    from frazil.pipelines.models.incremental import changing_functions, find_obstacles
+def _notes(query: Query) -> list[str]:
+    from frazil.pipelines.models.incremental import changing_functions
 
-    notes = [f"{name}: a run over the same rows gives another result" for name in changing_functions(query)]
-    obstacles = find_obstacles(query, declared.driving) if declared.driving else ()
-    whole = "partition" if declared.mode == "replace-partition" else "key"
-    reasons = dict.fromkeys(obstacle.reason for obstacle in obstacles if obstacle.kind != "unread")
-    return [*notes, *(f"{reason}: right if the rows of one {whole} arrive together" for reason in reasons)]
+    return [f"{name}: a run over the same rows gives another result" for name in changing_functions(query)]
 
 
 def _wrong(declared: Model, argument: str, what: str, **facts: Unpack[Facts]) -> DeclarationError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlglot.expressions as exp
@@ -41,6 +41,50 @@ def find_obstacles(query: Query, driving: str) -> tuple[Obstacle, ...]:
     ['limit', 'aggregate', 'aggregate']
     """
     return tuple(_Reader(driving).obstacles(query.tree))
+
+
+def find_partition_obstacles(query: Query, columns: Sequence[str]) -> Iterator[Obstacle]:
+    """Why the partitions of a result, by some of its columns, cannot be found from the rows that changed.
+
+    The query over the changed rows gives these partitions if a row's partition does not depend on other rows: then an
+    aggregate must be the last step, grouped by the columns, and no condition on it may leave a partition out.
+
+    >>> from frazil.pipelines.models.sql import parse_query
+    >>> list(find_partition_obstacles(parse_query("SELECT day, sum(x) AS x FROM s.orders GROUP BY day"), ["day"]))
+    []
+    >>> [each.kind for each in find_partition_obstacles(parse_query("SELECT max(day) AS day FROM s.x"), ["day"])]
+    ['partition']
+    """
+    if any(query.tree.find_all(exp.Having, exp.Qualify)):
+        yield Obstacle("having", "HAVING and QUALIFY can hide a partition whose rows changed")
+    selects = [select for select in query.tree.find_all(exp.Select) if _is_summary(select)]
+    if any(select is not query.tree for select in selects):
+        yield Obstacle("nested", "the partition of a row may depend on other rows: an aggregate is not the last step")
+    elif selects:
+        for name in columns:
+            if not _is_grouped(query.tree, name.lower()):
+                reason = f"'{name}' is not in GROUP BY: the partition of a row depends on other rows"
+                yield Obstacle("partition", reason)
+
+
+def _is_summary(select: Node) -> bool:
+    return any(obstacle.kind == "aggregate" for obstacle in _summaries(select))
+
+
+def _is_grouped(select: Node, name: str) -> bool:
+    """Whether an output column is one of what a SELECT groups by: by its expression, its name or its number."""
+    group = select.args.get("group") or exp.Group()
+    grouped = [node.sql().lower() for node in group.expressions]
+    for number, projection in enumerate(select.expressions, start=1):
+        value = projection.unalias()
+        if projection.alias_or_name.lower() == name:
+            if group.args.get("all"):
+                return not any(_is_aggregate(node) for node in value.walk())
+            is_column = isinstance(value, exp.Column) and value.name.lower() in [
+                text.rpartition(".")[2] for text in grouped
+            ]
+            return is_column or any(text in grouped for text in (value.sql().lower(), name, str(number)))
+    return False
 
 
 def first_in_from(query: Query) -> str | None:

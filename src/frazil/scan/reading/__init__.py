@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading.nearest import NearestRows, Searchable
     from frazil.scan.reading.positions import Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
-    from frazil.scan.reading.read import differing_files, read_each_file, read_tasks, scan_rows
+    from frazil.scan.reading.read import differing_files, plan_snapshot, read_each_file, read_tasks, scan_rows
     from frazil.scan.reading.read_plan import ReadPlan
     from frazil.scan.reading.removals import Removals
     from frazil.scan.reading.rowgroups import RowGroup
@@ -42,6 +42,7 @@ __all__ = [
     "find_fields",
     "identity_values",
     "kept_rows",
+    "plan_snapshot",
     "read_each_file",
     "read_tasks",
     "scan_rows",

@@ -135,14 +135,46 @@ def test_an_append_takes_queries_that_treat_each_new_row_alone(query: str, probl
     assert caught.value.problem in problem.split("|")
 
 
-def test_an_upsert_may_choose_the_newest_of_a_key_among_the_new_rows() -> None:
-    newest = "SELECT id, row_number() OVER (PARTITION BY id ORDER BY ts DESC) AS n FROM silver.x"
-    declared = model("g.t", newest, mode="upsert", key="id")
-    assert declared.notes == (
-        "a window function sees the new rows alone: right if the rows of one key arrive together",
-    )
-    with raises(DeclarationError, option="mode", problem="aggregate"):
-        model("g.t", "SELECT id, sum(a) AS a FROM silver.x GROUP BY id", mode="upsert", key="id")
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("SELECT id, row_number() OVER (PARTITION BY id ORDER BY ts DESC) AS n FROM silver.x", "window"),
+        ("SELECT id, sum(a) AS a FROM silver.x GROUP BY id", "aggregate"),
+        ("SELECT DISTINCT id FROM silver.x", "distinct"),
+    ],
+)
+def test_an_upsert_refuses_rows_that_depend_on_each_other(query: str, problem: str) -> None:
+    """Of two rows that changed one may be deleted, while a third one that did not change takes its place."""
+    with raises(DeclarationError, option="mode", problem=problem):
+        model("g.t", query, mode="upsert", key="id")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("SELECT day, sum(a) AS a FROM silver.x GROUP BY day", None),
+        ("SELECT to_date(ts) AS day, sum(a) AS a FROM silver.x GROUP BY to_date(ts)", None),
+        ("SELECT x.day, c.name, count(*) AS n FROM silver.x JOIN s.c USING (id) GROUP BY x.day, c.name", None),
+        ("SELECT day, sum(a) AS a FROM silver.x GROUP BY 1", None),
+        ("SELECT day, sum(a) AS a FROM silver.x GROUP BY ALL", None),
+        ("SELECT day, id FROM silver.x WHERE a > 0", None),
+        ("SELECT DISTINCT day FROM silver.x", None),
+        ("SELECT id, max(day) AS day FROM silver.x GROUP BY id", "partition"),
+        ("SELECT day, sum(a) AS a FROM silver.x GROUP BY day HAVING sum(a) > 10", "having"),
+        ("SELECT day FROM (SELECT id, max(day) AS day FROM silver.x GROUP BY id)", "nested"),
+        (
+            "WITH l AS (SELECT id, max(day) AS day FROM silver.x GROUP BY id) SELECT day, count(*) FROM l GROUP BY day",
+            "nested",
+        ),
+        ("SELECT day, rank() OVER (ORDER BY a) AS r FROM silver.x", "window"),
+    ],
+)
+def test_partitions_are_replaced_only_where_the_changed_rows_tell_them(query: str, problem: str | None) -> None:
+    if problem is None:
+        assert model("g.t", query, mode="replace-partition", partition_by="day", driving=X).driving == X
+        return
+    with raises(DeclarationError, option="mode", problem=problem):
+        model("g.t", query, mode="replace-partition", partition_by="day", driving=X)
 
 
 def test_functions_that_differ_from_run_to_run_are_noted() -> None:

@@ -1,0 +1,55 @@
+"""Models in commands: the tables that they make, and the Spark that finds their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frazil.cli.context import Context
+from frazil.cli.progress import starting_spark
+from frazil.cli.spark import spark_log
+from frazil.project import Project
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyspark.sql import SparkSession
+
+    from frazil.pipelines.models import Derivation
+
+
+def with_model_tables(context: Context, project: Project) -> Project:
+    """The project with the tables of its models among its tables. Spark starts if the columns of a model are not known
+    from an earlier time.
+    """
+    if not project.models:
+        return project
+    from frazil.pipelines.models import ModelSchemas, derivation_of, in_order
+    from frazil.spark import spark_session
+
+    with ExitStack() as stack:
+
+        def session() -> SparkSession:
+            with starting_spark("models", context.talk):
+                return stack.enter_context(
+                    spark_session(context.settings, app_name="frazil plan", log=spark_log(context))
+                )
+
+        order = in_order([derivation_of(model) for model in project.models])
+        models = [project.model(derivation.name) for derivation in order]
+        finder = ModelSchemas(session, context.settings.stack.folder / "models")
+        tables = finder.tables(models, _known_schemas(context, project, order))
+    return replace(project, tables=(*project.tables, *tables))
+
+
+def _known_schemas(context: Context, project: Project, derivations: Sequence[Derivation]) -> dict[str, Schema]:
+    """The schemas of the tables that models read and do not make: declared ones, else as the catalog has them."""
+    from pyiceberg.table import Table as LiveTable
+
+    known = {table.name: table.schema() for table in project.tables}
+    targets = {derivation.target for derivation in derivations}
+    others = sorted({name for each in derivations for name in each.tables} - known.keys() - targets)
+    loaded = context.catalog.load_each([tuple(name.split(".")) for name in others]) if others else []
+    live = zip(others, loaded, strict=True)
+    return known | {name: table.schema() for name, table in live if isinstance(table, LiveTable)}

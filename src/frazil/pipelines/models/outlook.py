@@ -1,0 +1,72 @@
+"""What a run would do with derivations, before Spark starts; and the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from frazil.errors import PipelineError
+from frazil.pipelines.models.decide import Action, Decision
+from frazil.pipelines.models.derivation import Derivation
+from frazil.pipelines.models.run import World, plan_derivation
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+
+_ACTIONS = {"append": Action.APPEND, "upsert": Action.MERGE, "replace-partition": Action.PARTITIONS}
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run would do with a derivation, and why."""
+
+    derivation: Derivation
+    decision: Decision
+
+    @property
+    def does_something(self) -> bool:
+        return self.decision.does_something
+
+
+def foresee(
+    derivations: Sequence[Derivation], catalog: FrazilCatalog, *, full_refresh: Collection[str] = ()
+) -> list[Outlook]:
+    """What a run would do with derivations that are in order. Changes nothing."""
+    world, changing, expected = World(catalog), set[str](), list[Outlook]()
+    for derivation in derivations:
+        decision = plan_derivation(derivation, world, full_refresh=derivation.name in full_refresh).decision
+        waiting = [table for table in derivation.tables if table in changing]
+        if waiting and not decision.does_something:
+            action = _ACTIONS.get(derivation.mode, Action.OVERWRITE)
+            decision = Decision(action, f"{', '.join(waiting)} would change")
+        if decision.does_something:
+            changing.add(derivation.target)
+        expected.append(Outlook(derivation, decision))
+    return expected
+
+
+def in_order(derivations: Sequence[Derivation]) -> list[Derivation]:
+    """The derivations, each after those that make its inputs; otherwise as they were given."""
+    makers: dict[str, list[int]] = {}
+    for number, derivation in enumerate(derivations):
+        makers.setdefault(derivation.target, []).append(number)
+    sorter = TopologicalSorter[int]()
+    for number, derivation in enumerate(derivations):
+        sorter.add(number, *(maker for table in derivation.tables for maker in makers.get(table, ())))
+    try:
+        sorter.prepare()
+    except CycleError as exc:
+        names = [derivations[number].name for number in exc.args[1]]
+        raise PipelineError(
+            f"the tables are made from each other: {' -> '.join(reversed(names))}",
+            hint="break the circle: a table cannot be its own input, not even through others",
+            problem="cycle",
+        ) from exc
+    order: list[Derivation] = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        order += [derivations[number] for number in ready]
+        sorter.done(*ready)
+    return order

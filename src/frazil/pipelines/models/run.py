@@ -1,0 +1,343 @@
+"""Runs models and pipelines over tables: what is out of date is computed on staging branches, and published.
+
+A run fixes the snapshot of every input first. The rows of each derivation go to a staging branch of its table, audits
+look at them there, and one commit moves the refs of all tables of a group, each with its progress: the snapshots of the
+inputs that its rows were made from. A derivation that reads a table of the same group reads what is staged. So a run
+that fails or is killed publishes nothing, and the next one finds the same rows out of date; of two runs at once the
+first to commit wins, and the other one is refused.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import CommitUnknown, PipelineError, WriterFenced
+from frazil.ownership import check_pipeline
+from frazil.pipelines import (
+    Audit,
+    RunResult,
+    Stages,
+    append_rows,
+    check_staged,
+    note_run,
+    open_companion,
+    report_run,
+    run_rows,
+    runs_of,
+    tell_error,
+)
+from frazil.pipelines.models.decide import Decision, Question, decide
+from frazil.pipelines.models.derivation import Derivation
+from frazil.pipelines.models.inputs import Arrived, current_state, find_news
+from frazil.pipelines.models.reading import InputReader
+from frazil.pipelines.models.staging import Computing, Work
+from frazil.write.commit import InputState, Move, Overtaken, Published, RetryPolicy, publish_together
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as LiveTable
+    from pyiceberg.typedef import Identifier
+    from pyspark.sql import SparkSession
+
+    from frazil.client import FrazilCatalog
+    from frazil.pipelines import Judge
+    from frazil.sinks import BadRows, IcebergTarget
+    from frazil.sinks.spark import FrameSink
+    from frazil.write.commit import Append, Publication
+
+ATTEMPTS = 5  # to publish, while others change the tables
+READS = 10  # of all inputs, until two in a row see the same
+
+
+@dataclass(frozen=True)
+class World:
+    """The tables that a run reads, as it has fixed them: all at one moment, and what it has staged itself."""
+
+    catalog: FrazilCatalog
+    tables: dict[str, LiveTable] = field(default_factory=dict)
+    states: dict[str, InputState] = field(default_factory=dict)
+
+    def fix(self, names: Sequence[str]) -> None:
+        """Fixes the tables that are not fixed yet."""
+        if wanted := [name for name in names if name not in self.tables]:
+            for name, table in load_at_once(self.catalog, wanted).items():
+                self.tables[name], self.states[name] = table, current_state(table.metadata)
+
+    def stage(self, name: str, table: LiveTable, snapshot_id: int) -> None:
+        """From now on, readers of the table in this run see what is staged."""
+        self.tables[name] = table
+        self.states[name] = InputState(str(table.metadata.table_uuid), snapshot_id)
+
+    def forget(self, name: str) -> None:
+        """The table has changed: the next reader looks again."""
+        self.tables.pop(name, None)
+        self.states.pop(name, None)
+
+    def arrived(self, name: str, since: InputState | None) -> Arrived:
+        return find_news(self.tables[name].metadata, since, self.states[name], name=name)
+
+
+def load_at_once(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
+    """The tables as they were at one moment: read until nothing has changed between two readings."""
+    before = _load(catalog, names)
+    for _ in range(READS if len(names) > 1 else 0):
+        again = _load(catalog, names)
+        if all(again[name].metadata_location == before[name].metadata_location for name in names):
+            return again
+        before = again
+    return before  # the inputs change all the time: each is right by itself, and the next run goes on from here
+
+
+def _load(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return {name: catalog.load_table(tuple(name.split("."))) for name in names}
+    except NoSuchTableError as exc:
+        raise PipelineError(f"an input does not exist: {exc}", hint="frazil apply, or check the names") from exc
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run is to do with one derivation, and the writer that does it."""
+
+    derivation: Derivation
+    decision: Decision
+    arrived: Mapping[str, Arrived]
+    target: IcebergTarget
+    sink: FrameSink
+    live: LiveTable
+
+    @property
+    def inputs(self) -> dict[str, InputState]:
+        """The snapshots that the rows are made from."""
+        return {name: arrived.now for name, arrived in self.arrived.items()}
+
+
+def plan_derivation(
+    derivation: Derivation, world: World, *, full_refresh: bool = False, retry: RetryPolicy | None = None
+) -> Planned:
+    """What is to be done with a derivation. Changes nothing."""
+    from frazil.sinks import IcebergTarget, SinkOptions, part_name
+    from frazil.sinks.spark import FrameSink
+
+    live = _target(derivation, world.catalog)
+    key = derivation.rules.key if derivation.rules else ()
+    target = IcebergTarget(world.catalog, derivation.identifier, retry=retry or RetryPolicy(), key=key, table=live)
+    bad_rows: BadRows = "stop" if derivation.max_bad_share is None else "quarantine"
+    options = SinkOptions(checks=derivation.checks, bad_rows=bad_rows)
+    sink = FrameSink(target, part_name(derivation.name, 0), options=options, takeover="first commit")
+    world.fix(derivation.tables)
+    arrived = {name: world.arrived(name, sink.inputs.get(name)) for name in derivation.tables}
+    question = Question(
+        derivation.name,
+        derivation.mode,
+        derivation.driving,
+        is_alone=derivation.is_model,
+        others=derivation.others,
+        reads_changes=derivation.reads_changes,
+        full_refresh=full_refresh,
+    )
+    return Planned(derivation, decide(question, arrived), arrived, target, sink, live)
+
+
+def _target(derivation: Derivation, catalog: FrazilCatalog) -> LiveTable:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        live: LiveTable = catalog.load_table(derivation.identifier)
+    except NoSuchTableError as exc:
+        raise PipelineError(
+            f"'{derivation.name}': table {derivation.target} does not exist",
+            hint="frazil apply",
+            pipeline=derivation.name,
+            table=derivation.target,
+        ) from exc
+    return live
+
+
+@dataclass
+class StagedTable:
+    """A derivation whose rows are on a staging branch."""
+
+    planned: Planned
+    stages: Stages
+    work: Work
+    branch: str
+    base_id: int | None
+    snapshot_id: int
+    result: RunResult
+
+
+@dataclass(frozen=True)
+class GraphRun:
+    """One run over derivations, in an order in which inputs come before what reads them."""
+
+    derivations: Sequence[Derivation]
+    spark: SparkSession
+    catalog: FrazilCatalog
+    folder: Path
+    owner: str | None = None
+    adopt: bool = False
+    full_refresh: frozenset[str] = frozenset()  # names of derivations
+    on_step: Callable[[str, Decision], None] = lambda _name, _decision: None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def run(self) -> list[RunResult]:
+        """Each derivation by itself: one that fails leaves those before it published."""
+        results = []
+        world = World(self.catalog)
+        for derivation in self.derivations:
+            results += self._attempt([derivation], world)
+            world.forget(derivation.target)
+        return results
+
+    def run_together(self) -> list[RunResult]:
+        """All derivations, published in one commit, or none of them."""
+        return self._attempt(self.derivations, None)
+
+    def _attempt(self, derivations: Sequence[Derivation], world: World | None) -> list[RunResult]:
+        for _ in range(ATTEMPTS):
+            with suppress(Overtaken):
+                return _Together(self, derivations, world or World(self.catalog)).run()
+        names = ", ".join(derivation.target for derivation in derivations)
+        raise PipelineError(
+            f"{names} changed {ATTEMPTS} times while a change was staged",
+            hint="nothing was committed; run again when fewer others write to the tables",
+            problem="contended",
+        )
+
+
+class _Together:
+    """Derivations that are staged one after the other, and published in one commit."""
+
+    def __init__(self, run: GraphRun, derivations: Sequence[Derivation], world: World) -> None:
+        self.graph, self.derivations, self.world = run, derivations, world
+        self.staged: list[StagedTable] = []
+        self.results: list[RunResult] = []
+        self.kept = ExitStack()
+
+    def run(self) -> list[RunResult]:
+        with self.kept:
+            try:
+                for derivation in self.derivations:
+                    self._stage(derivation)
+                if self.staged:
+                    self._publish()
+            except CommitUnknown:  # it may still come
+                raise
+            except Exception as exc:  # a driver that is killed leaves its branches to the next run
+                self._drop()
+                if isinstance(exc, WriterFenced) and not exc.made_anew:
+                    raise _came_first(self.derivations) from exc
+                raise
+        return self.results
+
+    # --- staging -----------------------------------------------------------------------------------------------------
+
+    def _stage(self, derivation: Derivation) -> None:
+        result = RunResult(derivation.name, derivation.target, run_id=str(uuid.uuid4()))
+        begun = time.monotonic()
+        try:
+            planned = plan_derivation(
+                derivation, self.world, full_refresh=derivation.name in self.graph.full_refresh, retry=self.graph.retry
+            )
+            self.graph.on_step(derivation.name, planned.decision)
+            if not planned.decision.does_something:
+                self.results.append(replace(result, run_id=""))
+                return
+            staged = self._compute(planned, result)
+        except Exception as exc:
+            error = tell_error(exc, self.graph.catalog.properties)
+            failed = replace(result, seconds=time.monotonic() - begun, error=error)
+            note_run(failed, derivation.target, self.graph.catalog, owner=self.graph.owner)
+            report_run(failed)
+            raise
+        staged.result = replace(staged.result, seconds=round(time.monotonic() - begun, 3))
+        self.staged.append(staged)
+        self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
+
+    def _compute(self, planned: Planned, result: RunResult) -> StagedTable:
+        derivation, graph = planned.derivation, self.graph
+        owner = check_pipeline(
+            derivation.identifier, graph.catalog, graph.folder, project=graph.owner, adopt=graph.adopt
+        )
+        owner.claim()
+        sink, target = planned.sink, planned.target
+        stages = Stages(graph.catalog, target, sink.part, sink.generation)
+        if stages.left(planned.live.metadata, derivation.branch):
+            stages.clean(derivation.branch)
+        readers = {
+            name: InputReader(graph.spark, graph.catalog.name, self.world.tables[name], arrived)
+            for name, arrived in planned.arrived.items()
+        }
+        action = planned.decision.action
+        work = Computing(derivation, action, graph.spark, readers, target, sink, stages, self.kept).compute()
+        branch, base_id = stages.begin()
+        try:
+            snapshot_id = work.write(branch)
+            target.retry.on_step("staged")
+            self._audit(planned, work, snapshot_id, base_id, branch, stages)
+        except Exception:
+            stages.drop(branch)
+            raise
+        counts = work.staged.counts
+        known: dict[str, Any] = {"rows": counts.rows, "duplicates": counts.duplicates, "quarantined": counts.refused}
+        merged: Mapping[str, Any] = getattr(work.write, "counts", None) or {}  # of a merge
+        result = replace(result, **{**known, **merged})
+        return StagedTable(planned, stages, work, branch, base_id, snapshot_id, result)
+
+    def _audit(
+        self, planned: Planned, work: Work, snapshot_id: int, base_id: int | None, branch: str, stages: Stages
+    ) -> None:
+        if planned.derivation.audit:
+            rows = work.staged.counts.rows
+            judge: Judge = Audit(planned.derivation, self.graph.spark, self.graph.catalog, rows)
+            check_staged(judge, snapshot_id, base_id, stages, branch)
+
+    # --- publishing --------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        publications = [self._publication(staged) for staged in self.staged]
+        for staged, published in zip(self.staged, publish_together(publications), strict=True):
+            self._finish(staged, published)
+
+    def _publication(self, staged: StagedTable) -> Publication:
+        planned = staged.planned
+        move = Move(planned.target.identifier, staged.snapshot_id, staged.base_id, staged.branch, planned.target.ref)
+        staged.result = replace(staged.result, snapshot_id=staged.snapshot_id)
+        return planned.sink.prepare(staged.work.staged, change=move, also=self._run_row(staged), inputs=planned.inputs)
+
+    def _run_row(self, staged: StagedTable) -> dict[Identifier, Append]:
+        runs = open_companion(runs_of(staged.planned.derivation.target), self.graph.catalog, owner=self.graph.owner)
+        append = append_rows(runs, run_rows(staged.result, runs.schema().as_arrow()))
+        return {append.identifier: append}
+
+    def _finish(self, staged: StagedTable, published: Published) -> None:
+        result = replace(staged.result, snapshot_id=published.snapshot_id or staged.snapshot_id)
+        self.results.append(result)
+        report_run(result)
+        with suppress(Exception):  # the rows are in; the next run removes what is left
+            staged.stages.clean_rivals()
+
+    def _drop(self) -> None:
+        """Removes the staging branches; what stays is removed by the next run."""
+        for staged in self.staged:
+            staged.stages.drop(staged.branch)
+            with suppress(Exception):
+                staged.planned.sink.discard_quarantine(staged.work.staged)
+
+
+def _came_first(derivations: Sequence[Derivation]) -> PipelineError:
+    names = ", ".join(derivation.name for derivation in derivations)
+    return PipelineError(
+        f"{names}: another run committed first; nothing of this run was committed",
+        hint="run again to bring in what is still out of date, and let one run at a time",
+        pipeline=derivations[0].name,
+        problem="overtaken",
+    )

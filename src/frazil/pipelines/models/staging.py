@@ -1,0 +1,223 @@
+"""The rows of a derivation on a staging branch of its table, which no reader sees yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.errors import PipelineError, TooManyBadRows
+from frazil.pipelines import Files
+from frazil.pipelines.models.decide import Action
+from frazil.pipelines.models.derivation import OP, Derivation, TableInput
+from frazil.pipelines.models.inputs import News
+from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader
+from frazil.pipelines.sources import SparkSource, TableSource
+from frazil.sinks.spark import Counts, Staged, TaskPlan, row_schema, task_limits, tasks_at_once
+from frazil.spark import quoted, spark_error, spark_errors
+from frazil.write.commit import Append, Overwrite, Replace
+from frazil.write.files import BufferLimits, partition_keys, split
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from frazil.pipelines import Kind, Stages, Write
+    from frazil.sinks import IcebergTarget
+    from frazil.sinks.spark import FrameSink
+    from frazil.write.files import Partition
+
+MOST_PARTITIONS = 10_000  # that are recomputed one by one; from there on it is the whole table
+MOST_LITERALS = 500  # partitions that a filter names; more are joined
+
+
+@dataclass
+class Work:
+    """What one derivation has computed: files or changes that wait to be brought to a branch."""
+
+    staged: Staged
+    write: Write
+    counts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Computes the rows of one derivation. `kept` lets go of what Spark holds for it."""
+
+    derivation: Derivation
+    action: Action
+    spark: SparkSession
+    readers: Mapping[str, InputReader]  # by table
+    target: IcebergTarget
+    sink: FrameSink
+    stages: Stages
+    kept: ExitStack
+
+    def compute(self) -> Work:
+        """The rows as staged files, or as changes to be merged; nothing is in the table yet."""
+        try:
+            if self.derivation.rules is not None and self.action is not Action.OVERWRITE:
+                return self._changes()
+            return self._files()
+        except spark_errors() as exc:
+            raise PipelineError(
+                f"'{self.derivation.name}': {spark_error(str(exc))}",
+                hint="nothing was committed; fix it and run again",
+                pipeline=self.derivation.name,
+            ) from exc
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def _files(self) -> Work:
+        frame, kind = self._rows()
+        staged = self.sink.stage(self._of_table(frame))
+        self._check_bad(staged)
+        return Work(staged, Files(self.stages, staged.files, kind))
+
+    def _rows(self) -> tuple[DataFrame, Kind]:
+        """The rows to write, and how they are published."""
+        if self.action is Action.APPEND:
+            return self._computed(self._driving().appended()), Append
+        if self.action is Action.PARTITIONS and (touched := self._touched()) is not None:
+            rows = _in_partitions(self._computed(), touched.column_names, touched)
+            return rows, partial(Replace, emptied={self.target.layout.spec.spec_id: self._partitions(touched)})
+        if self.action is Action.OVERWRITE or (self.action is Action.PARTITIONS and self.derivation.is_model):
+            return self._computed(), Overwrite
+        return self._computed(), Replace if self.derivation.mode == "replace-partition" else Append
+
+    def _touched(self) -> pa.Table | None:
+        """The partitions of the rows that the changes make; None if they are too many, or not of plain columns."""
+        names = self._partition_columns()
+        if not names:
+            return None
+        changed = self._computed(self._driving().changed().drop(CHANGE))
+        values = changed.select(*map(_column, names)).distinct().limit(MOST_PARTITIONS + 1).toArrow()
+        kinds = pa.schema([self.target.layout.arrow.field(name) for name in names])
+        return values.cast(kinds) if values.num_rows <= MOST_PARTITIONS else None
+
+    def _partitions(self, touched: pa.Table) -> frozenset[Partition]:
+        """The same as manifests hold them."""
+        keys = partition_keys(self.target.layout.schema, self.target.layout.spec)
+        return frozenset(split(touched, keys).partitions)
+
+    def _partition_columns(self) -> list[str]:
+        """The columns that the table is partitioned by, if it is by their plain values."""
+        layout = self.target.layout
+        if any(str(part.transform) != "identity" for part in layout.spec.fields):
+            return []
+        return [layout.schema.find_field(part.source_id).name for part in layout.spec.fields]
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def _changes(self) -> Work:
+        from frazil.pipelines.upsert import ChangePlan, Merge, change_set
+
+        derivation, rules = self.derivation, self.derivation.rules
+        assert rules is not None
+        # Computed for good: a MERGE plans its source several times, and Spark (4.1.3) fails to plan some of the tables
+        # that a temporary view reads ("No plan for TableReference").
+        frame = self._changed_rows().localCheckpoint()
+        quarantine = (
+            self.target.open_quarantine(self.sink.part).layout if derivation.max_bad_share is not None else None
+        )
+        limits = task_limits(BufferLimits(), tasks_at_once(self.spark))
+        load = TaskPlan(self.target.layout, self.sink.part, limits, _rows_of_frame(), quarantine, derivation.checks)
+        plan = ChangePlan(load, rules)
+        plan.check_fields(row_schema(frame.schema, None, table=derivation.target))
+        changes = self.kept.enter_context(change_set(frame, plan))
+        counts = changes.report.counts
+        duplicates = counts.rows - changes.rows
+        counts = counts + Counts(rows=-duplicates, duplicates=duplicates)
+        staged = Staged((), changes.report.quarantine_files, counts)
+        self._check_bad(staged)
+        return Work(staged, Merge(self.stages, changes, rules))
+
+    def _changed_rows(self) -> DataFrame:
+        """The rows to be merged; for a model with `OP`, which tells the keys that are gone."""
+        from pyspark.sql import functions as F
+
+        if not self.derivation.is_model:
+            return self._computed(self._driving_rows())
+        if self.action is Action.ALL:
+            return self._of_table(self._computed()).withColumn(OP, F.lit("u"))
+        changed = self._driving().changed().persist()
+        self.kept.callback(changed.unpersist)
+        came = self._of_table(self._computed(changed.where(F.col(CHANGE) != DELETE).drop(CHANGE)))
+        if self._driving().arrived.news is News.APPENDED:
+            return came.withColumn(OP, F.lit("u"))
+        went = self._of_table(self._computed(changed.where(F.col(CHANGE) == DELETE).drop(CHANGE)))
+        rules = self.derivation.rules
+        assert rules is not None
+        gone = went.join(came, on=[went[quoted(n)].eqNullSafe(came[quoted(n)]) for n in rules.key], how="left_anti")
+        return came.withColumn(OP, F.lit("u")).unionByName(gone.withColumn(OP, F.lit("d")))
+
+    def _driving_rows(self) -> DataFrame | None:
+        """What a pipeline's function gets of its driving input: what it asks for, or all of it."""
+        tables = [each for each in self.derivation.inputs.values() if isinstance(each, TableSource)]
+        source = next((each for each in tables if each.name == self.derivation.driving), None)
+        if source is None or (self.action is Action.ALL and not source.changes):
+            return None
+        return self._driving().changed() if source.changes else self._driving().appended()
+
+    # --- both --------------------------------------------------------------------------------------------------------
+
+    def _driving(self) -> InputReader:
+        assert self.derivation.driving is not None
+        return self.readers[self.derivation.driving]
+
+    def _computed(self, driving: DataFrame | None = None) -> DataFrame:
+        """What the derivation gives; `driving` takes the place of all rows of the driving input."""
+        frames = {name: self._frame(source, driving) for name, source in self.derivation.inputs.items()}
+        return self.derivation.compute(self.spark, frames)
+
+    def _frame(self, source: TableInput, driving: DataFrame | None) -> DataFrame:
+        if isinstance(source, SparkSource):
+            return self.spark.read.format(source.format).options(**source.options).load()
+        if driving is not None and source.name == self.derivation.driving and not source.full:
+            return driving
+        return self.readers[source.name].all()
+
+    def _of_table(self, frame: DataFrame) -> DataFrame:
+        """The frame in the order of the table's columns; unknown ones stay, and are refused by the sink."""
+        names = [name for name in self.target.layout.arrow.names if name in frame.columns]
+        return frame.select(*map(_column, [*names, *(name for name in frame.columns if name not in names)]))
+
+    def _check_bad(self, staged: Staged) -> None:
+        counts, limit = staged.counts, self.derivation.max_bad_share
+        rows = counts.rows + counts.duplicates + counts.refused
+        if counts.refused > (limit or 0) * rows:
+            self.sink.discard(staged)
+            raise TooManyBadRows(self.derivation.name, bad=counts.refused, rows=rows, limit=limit or 0, reasons={})
+
+
+def _rows_of_frame() -> Any:
+    from frazil.pipelines.files import FileRows
+
+    return FileRows(())
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(quoted(name))
+
+
+def _in_partitions(frame: DataFrame, names: Sequence[str], touched: pa.Table) -> DataFrame:
+    """The rows of some partitions. Few are named in a filter, which Spark pushes down to the files of the inputs."""
+    from pyspark.sql import functions as F
+
+    if not touched.num_rows:
+        return frame.where(F.lit(False))
+    if touched.num_rows <= MOST_LITERALS:
+        conditions = (
+            reduce(and_, (_column(name).eqNullSafe(F.lit(value)) for name, value in row.items()))
+            for row in touched.to_pylist()
+        )
+        return frame.where(reduce(or_, conditions))
+    wanted = frame.sparkSession.createDataFrame(touched).toDF(*(f"_frazil_{at}" for at in range(len(names))))
+    on = [_column(name).eqNullSafe(wanted[f"_frazil_{at}"]) for at, name in enumerate(names)]
+    return frame.join(F.broadcast(wanted), on=on, how="left_semi")

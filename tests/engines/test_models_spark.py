@@ -1,0 +1,308 @@
+"""Models on real Spark: each derived table equals its definition, whatever happens to its inputs; several are published
+as one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil import Lake, Table, column, pipeline, sources
+from frazil.catalog.embedded import running_catalog
+from frazil.client import FrazilCatalog, connect
+from frazil.config import Settings, load_settings
+from frazil.errors import AuditFailed, PipelineError, RowRefused
+from frazil.pipelines import Pipeline, RunResult
+from frazil.pipelines.models import GraphRun, Model, ModelSchemas, derivation_of, model
+from frazil.spark.session import spark_session
+from frazil.write.commit import RetryPolicy, read_progress
+from tests.engines.upsert_writer import CONF
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+ORDERS = [column("id", "long"), column("day", "date"), column("country", "string"), column("amount", "long")]
+MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}
+COUNTRIES = [column("country", "string"), column("region", "string")]
+FIRST_DAY = date(1970, 1, 1)
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    folder = tmp_path_factory.mktemp("catalog")
+    with running_catalog(folder) as server:
+        yield load_settings(flags={"catalog.uri": server.uri, **CONF}, folder=folder, environ={})
+
+
+@pytest.fixture(scope="module")
+def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def catalog(config: Settings) -> FrazilCatalog:
+    return connect(config)
+
+
+class Orders:
+    """A namespace of its own with orders and countries, and models over them."""
+
+    def __init__(self, catalog: FrazilCatalog, spark: SparkSession, folder: Path) -> None:
+        self.catalog, self.spark, self.folder = catalog, spark, folder
+        self.namespace = f"n{next(_numbers)}"
+        catalog.create_namespace(self.namespace)
+        self.lake = Lake(catalog=catalog)
+        self.orders, self.countries = self.name("orders"), self.name("countries")
+        self.create_table(Table(self.orders, *ORDERS, partition_by=["day"], properties=MERGE_ON_READ))
+        self.create_table(Table(self.countries, *COUNTRIES))
+        self.next_id = count()
+
+    def name(self, name: str) -> str:
+        return f"{self.namespace}.{name}"
+
+    def add(self, *days: int, country: str = "NO", amount: int = 10) -> None:
+        rows = [(next(self.next_id), FIRST_DAY + timedelta(day), country, amount) for day in days]
+        names = [field.name for field in ORDERS]
+        self.lake.table(self.orders).append([dict(zip(names, row, strict=True)) for row in rows])
+
+    def add_country(self, country: str, region: str) -> None:
+        self.lake.table(self.countries).append([{"country": country, "region": region}])
+
+    def delete(self, *ids: int) -> None:
+        """By position deletes, as the table asks for."""
+        self.spark.sql(f"DELETE FROM {self.catalog.name}.{self.orders} WHERE id IN ({', '.join(map(str, ids))})")
+
+    def model(self, name: str, sql: str, **options: Any) -> Model:
+        """A model whose table exists; `{orders}` and others in the SQL stand for tables of the namespace."""
+        return model(self.name(name), self.sql(sql), **options)
+
+    def sql(self, text: str) -> str:
+        names = ("orders", "countries", "clean", "by_day", "by_region")
+        for name in names:
+            text = text.replace(f"{{{name}}}", self.name(name))
+        return text
+
+    def create(self, *models: Model) -> None:
+        schemas = {name: self.catalog.load_table(name).schema() for name in (self.orders, self.countries)}
+        finder = ModelSchemas(lambda: self.spark, self.folder / "models")
+        for table in finder.tables(models, schemas):
+            self.create_table(table)
+
+    def create_table(self, table: Table) -> None:
+        spec, properties = table.partition_spec(), dict(table.properties)
+        self.catalog.create_table(table.identifier, table.schema(), partition_spec=spec, properties=properties)
+
+    def run(self, *declared: Model | Pipeline, together: bool = False, **options: Any) -> list[RunResult]:
+        run = GraphRun(
+            [derivation_of(each) for each in declared], self.spark, self.catalog, self.folder, "tests", **options
+        )
+        return run.run_together() if together else run.run()
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        scanned = self.lake.table(self.name(name)).scan().to_arrow()
+        return sorted(tuple(row.values()) for row in scanned.to_pylist())
+
+    def defined(self, sql: str) -> list[tuple[Any, ...]]:
+        """What Spark says that a query gives now."""
+        text = self.sql(sql)
+        for name in ("orders", "countries", "clean"):
+            text = text.replace(self.name(name), f"{self.catalog.name}.{self.name(name)}")
+        return sorted(tuple(row) for row in self.spark.sql(text).collect())
+
+
+@pytest.fixture
+def orders(catalog: FrazilCatalog, spark: SparkSession, tmp_path: Path) -> Orders:
+    return Orders(catalog, spark, tmp_path)
+
+
+BY_DAY = "SELECT day, country, sum(amount) AS amount, count(*) AS orders FROM {orders} GROUP BY day, country"
+CLEAN = "SELECT id, day, upper(country) AS country, amount FROM {orders} WHERE amount > 0"
+BY_REGION = "SELECT region, sum(amount) AS amount FROM {clean} JOIN {countries} USING (country) GROUP BY region"
+
+
+def test_a_model_is_rebuilt_when_its_input_changes_and_only_then(orders: Orders) -> None:
+    by_day = orders.model("by_day", BY_DAY)
+    orders.create(by_day)
+    orders.add(1, 1, 2)
+    (first,) = orders.run(by_day)
+    (second,) = orders.run(by_day)
+    assert (first.rows, second.snapshot_id) == (2, None)
+    orders.delete(0)
+    orders.run(by_day)
+    assert orders.rows("by_day") == orders.defined(BY_DAY)
+
+
+def test_an_append_model_adds_the_rows_of_new_orders(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="append")
+    orders.create(clean)
+    orders.add(1, 2)
+    orders.run(clean)
+    orders.add(3)
+    orders.add(4, amount=0)
+    (result,) = orders.run(clean)
+    assert result.rows == 1
+    assert orders.rows("clean") == orders.defined(CLEAN)
+
+
+def test_an_append_model_refuses_deleted_orders_until_it_is_refreshed(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="append")
+    orders.create(clean)
+    orders.add(1, 2)
+    orders.run(clean)
+    orders.delete(0)
+    with pytest.raises(PipelineError, match="can only add rows"):
+        orders.run(clean)
+    orders.run(clean, full_refresh=frozenset((clean.name,)))
+    assert orders.rows("clean") == orders.defined(CLEAN)
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "options"),
+    [
+        ("clean", CLEAN, {"mode": "upsert", "key": ["id"]}),
+        ("by_day", BY_DAY, {"mode": "replace-partition", "partition_by": ["day"]}),
+        ("by_day", BY_DAY, {}),
+    ],
+    ids=["upsert", "replace-partition", "rebuild"],
+)
+def test_a_model_equals_its_definition_after_every_change(
+    orders: Orders, name: str, sql: str, options: dict[str, Any]
+) -> None:
+    derived = orders.model(name, sql, **options)
+    orders.create(derived)
+    for step in _history(orders, random.Random(7)):
+        step()
+        orders.run(derived)
+        assert orders.rows(name) == orders.defined(sql), step
+
+
+def _history(orders: Orders, chance: random.Random) -> Iterator[Callable[[], object]]:
+    table = orders.lake.table(orders.orders)
+    yield lambda: orders.add(1, 1, 2, 3)
+    yield lambda: orders.delete(1)
+    yield lambda: orders.add(4, 2, country="SE")
+    first = table.load().current_snapshot()
+    assert first is not None
+    yield lambda: table.overwrite(table.scan("day = date '1970-01-02'").to_arrow(), filter="day <= date '1970-01-03'")
+    yield lambda: table.maintain("compact", dry_run=False, rewrite_all=True)
+    yield lambda: orders.add(chance.randrange(5))
+    yield lambda: table.rollback(first.snapshot_id)
+    yield lambda: table.delete("day = date '1970-01-03'")
+
+
+def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
+    clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
+    orders.create(clean, by_region)
+    orders.add_country("NO", "north")
+    orders.add(1, 2)
+    orders.run(clean, by_region, together=True)
+    assert orders.rows("by_region") == [("north", 20)]
+    loaded = {name: orders.catalog.load_table(orders.name(name)) for name in ("clean", "by_region")}
+    recorded = read_progress(loaded["by_region"].metadata).part(f"{by_region.name}/part-0").inputs[clean.name]
+    ancestors = {loaded["clean"].current_snapshot().parent_snapshot_id}  # type: ignore[union-attr]
+    assert recorded.snapshot_id in ancestors  # what was staged is what was published
+    assert all(set(table.metadata.refs) == {"main"} for table in loaded.values())
+    assert [result.snapshot_id for result in orders.run(clean, by_region, together=True)] == [None, None]
+
+
+def test_a_failed_audit_publishes_no_table_of_the_graph(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="append")
+    by_day = orders.model("by_day", BY_DAY.replace("{orders}", "{clean}"), audit=["amount < 25"])
+    orders.create(clean, by_day)
+    orders.add(1, 2)
+    orders.run(clean, by_day, together=True)
+    orders.add(1, 1)
+    with pytest.raises(AuditFailed):
+        orders.run(clean, by_day, together=True)
+    assert (len(orders.rows("clean")), len(orders.rows("by_day"))) == (2, 2)
+    assert "main" in orders.catalog.load_table(clean.name).metadata.refs
+
+
+def test_a_failed_check_publishes_nothing(orders: Orders) -> None:
+    by_day = orders.model("by_day", BY_DAY, checks=["amount < 25"])
+    orders.create(by_day)
+    orders.add(1, 1, 1)
+    with pytest.raises(RowRefused):
+        orders.run(by_day)
+    assert orders.rows("by_day") == []
+    assert set(orders.catalog.load_table(by_day.name).metadata.refs) <= {"main"}
+
+
+def test_of_two_runs_at_once_the_first_to_commit_wins(orders: Orders) -> None:
+    by_day = orders.model("by_day", BY_DAY)
+    orders.create(by_day)
+    orders.add(1)
+
+    def run_another(_name: str, _decision: object) -> None:
+        orders.run(by_day)
+
+    with pytest.raises(PipelineError, match="another run committed first"):
+        orders.run(by_day, on_step=run_another)
+    assert orders.rows("by_day") == orders.defined(BY_DAY)
+
+
+class Killed(BaseException):
+    """The driver is gone."""
+
+
+def test_a_run_that_is_killed_at_any_step_brings_nothing_in_twice(orders: Orders) -> None:
+    clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
+    orders.create(clean, by_region)
+    orders.add_country("NO", "north")
+    seen: list[str] = []
+    for number in count():
+        orders.add(1)
+        if not _run_killed(orders, clean, by_region, after=number, seen=seen):
+            break
+        orders.run(clean, by_region, together=True)
+        assert orders.rows("clean") == orders.defined(CLEAN), seen[-1]
+        assert orders.rows("by_region") == orders.defined(BY_REGION), seen[-1]
+        assert _branches(orders, clean, by_region) == {"main"}, seen[-1]
+    assert {"before load", "staged", "before commit", "after commit"} <= set(seen)
+
+
+def _run_killed(orders: Orders, *models: Model, after: int, seen: list[str]) -> bool:
+    """Whether a run was killed: after so many steps of its commits."""
+    steps = count()
+
+    def step(name: str) -> None:
+        seen.append(name)
+        if next(steps) == after:
+            raise Killed(name)
+
+    try:
+        orders.run(*models, together=True, retry=RetryPolicy(on_step=step))
+    except Killed:
+        return True
+    return False
+
+
+def _branches(orders: Orders, *models: Model) -> set[str]:
+    return {ref for each in models for ref in orders.catalog.load_table(each.name).metadata.refs}
+
+
+def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
+    target = Table(orders.name("clean"), column("id", "long"), column("region", "string"))
+
+    @pipeline(
+        source={"orders": sources.table(orders.orders), "countries": sources.table(orders.countries, full=True)},
+        target=target,
+    )
+    def regions(orders: DataFrame, countries: DataFrame) -> DataFrame:
+        return orders.join(countries, "country").select("id", "region")
+
+    orders.create_table(target)
+    orders.add_country("NO", "north")
+    orders.add(1)
+    orders.run(regions)
+    orders.add(2, 3)
+    (result,) = orders.run(regions)
+    assert result.rows == 2
+    assert orders.rows("clean") == [(0, "north"), (1, "north"), (2, "north")]

@@ -1,0 +1,70 @@
+"""What a run does with a model, for each mode and each kind of news of its inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import PipelineError
+from frazil.pipelines.models.decide import Action, Question, decide
+from frazil.pipelines.models.inputs import Arrived, News
+from frazil.write.commit import InputState
+
+STATE = InputState("u", 1)
+A, C, U, N, F = News.APPENDED, News.CHANGED, News.UNKNOWN, News.NOTHING, News.FIRST
+
+
+def arrived(news: News) -> Arrived:
+    return Arrived(news, STATE, STATE, news.value)
+
+
+def action(mode: str, orders: News, customers: News, **options: bool) -> Action:
+    question = Question("gold.revenue", mode, "orders", **{"is_alone": True, **options})
+    return decide(question, {"orders": arrived(orders), "customers": arrived(customers)}).action
+
+
+@pytest.mark.parametrize(
+    ("mode", "orders", "customers", "expected"),
+    [
+        *((mode, N, N, Action.NOTHING) for mode in ("rebuild", "append", "upsert", "replace-partition")),
+        *(("rebuild", news, other, Action.OVERWRITE) for news, other in [(A, N), (C, N), (U, N), (N, A), (F, F)]),
+        ("append", A, N, Action.APPEND),
+        ("append", A, C, Action.APPEND),
+        ("append", N, A, Action.NOTHING),  # rows that are there stay as they are
+        ("append", F, F, Action.ALL),
+        ("upsert", A, N, Action.MERGE),
+        ("upsert", C, N, Action.MERGE),
+        ("upsert", N, A, Action.OVERWRITE),  # any row may depend on the other input
+        ("upsert", F, F, Action.ALL),
+        ("replace-partition", A, N, Action.PARTITIONS),
+        ("replace-partition", C, N, Action.PARTITIONS),
+        ("replace-partition", A, U, Action.OVERWRITE),
+        ("replace-partition", F, F, Action.ALL),
+    ],
+)
+def test_the_mode_and_the_news_decide(mode: str, orders: News, customers: News, expected: Action) -> None:
+    assert action(mode, orders, customers) is expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "orders", "problem"),
+    [("append", C, "changed"), ("append", U, "expired"), ("upsert", U, "expired"), ("replace-partition", U, "expired")],
+)
+def test_what_the_mode_cannot_follow_is_an_error_that_names_the_way_out(mode: str, orders: News, problem: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        action(mode, orders, N)
+    assert raised.value.problem == problem
+    assert "frazil run gold.revenue --full-refresh" in (raised.value.hint or "")
+
+
+def test_a_full_refresh_is_a_rebuild_in_every_mode() -> None:
+    assert {action(mode, U, U, full_refresh=True) for mode in ("append", "upsert", "rebuild")} == {Action.OVERWRITE}
+
+
+def test_a_pipeline_that_reads_only_new_rows_refuses_changed_ones() -> None:
+    with pytest.raises(PipelineError, match="only rows that were added") as raised:
+        action("upsert", C, N, is_alone=False, reads_changes=False)
+    assert "changes=True" in (raised.value.hint or "")
+
+
+def test_a_table_that_others_fill_too_is_never_overwritten() -> None:
+    assert action("upsert", N, A, is_alone=False) is Action.ALL
