@@ -57,7 +57,8 @@ def test_rows_of_format_2_have_no_ids(tmp_path: Path, read: Callable[[Scan], Row
 
 def test_rows_tell_where_they_are_also_when_they_are_read_elsewhere(tmp_path: Path) -> None:
     table = numbered(tmp_path, 2, rows=6)
-    parts = [pickle.loads(pickle.dumps(part)) for part in split(scan_of(table, GreaterThan("id", 8), columns=WHERE), 2)]
+    scan = scan_of(table, GreaterThan("id", 8), columns=WHERE)
+    parts = [pickle.loads(pickle.dumps(part)) for part in split(scan, scan.plan().tasks(), 2)]
     assert [row for part in parts for batch in part.batches() for row in batch.to_pylist()] == places(table, 9, 10, 11)
 
 
