@@ -162,6 +162,9 @@ class ServerSettings(_Section):
     allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
     authentication: Literal["off", "keys"] = "off"
     pepper_file: Path | None = None  # of API keys; without it, next to a SQLite database
+    # of the secrets of warehouses in the database: 32 bytes in base64 or hexadecimal digits, or a file with them
+    secret_key: SecretStr | None = None
+    secret_key_file: Path | None = None
     tls_certificate: Path | None = None  # PEM files
     tls_key: Path | None = None
     behind_proxy: bool = False  # a proxy terminates TLS
@@ -169,6 +172,12 @@ class ServerSettings(_Section):
     public_uri: str | None = None
     oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)
     limits: Limits = Limits()
+
+    @property
+    def secret_keys(self) -> tuple[str | None, str | None]:
+        """The key of secrets, and the file that holds it."""
+        text = self.secret_key.get_secret_value() if self.secret_key is not None else None
+        return text, str(self.secret_key_file) if self.secret_key_file is not None else None
 
 
 class Ports(_Section):

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from frazil.config import load_settings
 from frazil.processes import wait_until
 from frazil.services import ports
 from frazil.services.object_store import ROLE_ARN, ObjectStore
+from tests.kit.serving import serving
 
 BUCKET = "lakehouse"
 PAGE = Path(__file__).parents[2] / "docs" / "cli-json.md"
@@ -112,23 +113,6 @@ def lake(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             url = f"{uri}/v1/{warehouse}/namespaces"
             requests.post(url, json={"namespace": ["ns"]}, timeout=30).raise_for_status()
         yield Lake(uri, folder, environment, store)
-
-
-@contextmanager
-def serving(folder: Path, environment: Mapping[str, str], places: Mapping[str, str], *more: str) -> Iterator[str]:
-    """`frazil serve` in a process of its own: its address."""
-    command = [sys.executable, "-m", "frazil", "serve", "--port", "0", "--log-level", "debug", *more]
-    command += [part for name, place in places.items() for part in ("--warehouse", f"{name}={place}")]
-    log = folder / "server.log"
-    with (
-        log.open("w") as file,
-        subprocess.Popen(command, cwd=folder, env=environment, stdout=file, stderr=file) as server,
-    ):
-        try:
-            assert wait_until(lambda: "catalog on http://" in log.read_text() or server.poll() is not None, 60)
-            yield re.findall(r"catalog on (http://\S+)", log.read_text())[0]
-        finally:
-            server.terminate()
 
 
 def key_of(location: str) -> str:

@@ -45,6 +45,15 @@ ACCESS: dict[str, tuple[str, ...]] = {
     "who-can": ("read", "lake.t"),
     "audit-log": (),
 }
+# In this order, too, on a database of their own.
+WAREHOUSES: dict[str, tuple[str, ...]] = {
+    "warehouse create": ("cold", "s3://lake/cold", "--access-key-id", "AKIA1", "--secret-from-env", "SECRET"),
+    "warehouse update": ("cold", "--role-arn", "arn:aws:iam::123456789012:role/lake"),
+    "warehouse list": (),
+    "warehouse show": ("cold",),
+    "warehouse rekey": ("--old-key-file", "old-key"),
+    "warehouse drop": ("cold", "--yes"),
+}
 PROJECT = """
 from frazil import Table, column, pipeline, sources
 
@@ -187,7 +196,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 
 
 def test_every_documented_command_is_called_here_or_named_as_tested_elsewhere() -> None:
-    assert set(CALLS) - set(OTHERS) == set(examples()) - ELSEWHERE - set(ACCESS)
+    assert set(CALLS) - set(OTHERS) == set(examples()) - ELSEWHERE - set(ACCESS) - set(WAREHOUSES)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -219,6 +228,20 @@ def test_commands_of_access_print_what_the_page_shows(project: Path) -> None:
             printed = invoke(own, *name.split(), *(key_id if word == "KEY" else word for word in arguments))
             key_id = printed.get("id", key_id)
             assert fits(shape(printed), shape(examples()[name])), (name, shape(printed))
+
+
+def test_commands_of_warehouses_print_what_the_page_shows(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    for key in ("old-key", "key"):
+        assert CliRunner().invoke(cli, ["warehouse", "new-key", key], catch_exceptions=False).exit_code == 0
+    for name, arguments in WAREHOUSES.items():
+        key = "key" if name in ("warehouse rekey", "warehouse drop") else "old-key"
+        words = ["--set", f"server.secret_key_file={key}", *name.split(), *arguments, "--output", "json"]
+        result = CliRunner().invoke(cli, words, catch_exceptions=False)
+        assert (result.stderr, "hunter2" in result.output) == ("", False)
+        printed, documented = json.loads(result.stdout), examples()[name]
+        assert fits(shape(printed), shape(documented)), (name, shape(printed))
+    assert (printed["dropped"], documented["dropped"]) == (True, True)
 
 
 def test_a_stream_prints_the_lines_that_the_page_shows() -> None:

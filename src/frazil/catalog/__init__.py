@@ -25,18 +25,33 @@ if TYPE_CHECKING:
     from frazil.catalog.cache import VersionCache
     from frazil.catalog.context import Context
     from frazil.catalog.embedded import running_catalog
+    from frazil.catalog.files.access import S3Access
+    from frazil.catalog.locations import Place
     from frazil.catalog.names import Name
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
     from frazil.catalog.storage import can_assume, check_vending, open_role, partition_of
+    from frazil.catalog.storage.manage import (
+        Operator,
+        create_warehouse,
+        describe_warehouse,
+        drop_warehouse,
+        find_warehouse,
+        list_warehouses,
+        rekey_warehouses,
+        update_warehouse,
+        warehouse_contents,
+    )
+    from frazil.catalog.storage.secrets import SecretKeys, make_secret_key, open_secret_keys, read_secret_keys
+    from frazil.catalog.storage.stored import StoredWarehouses, open_stored
     from frazil.catalog.store import open_database
     from frazil.catalog.store.access import all_members, list_keys
     from frazil.catalog.store.audit import newest_records, prune_records
     from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.sweep import delete_orphans, find_orphans
-    from frazil.catalog.warehouse import MetadataFiles, Warehouses
+    from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.catalog.workers import serve
 
 __all__ = [
@@ -46,9 +61,15 @@ __all__ = [
     "MetadataFiles",
     "Name",
     "NewKey",
+    "Operator",
+    "Place",
+    "S3Access",
+    "SecretKeys",
     "ServerOptions",
+    "StoredWarehouses",
     "Target",
     "VersionCache",
+    "Warehouse",
     "Warehouses",
     "all_members",
     "best_candidate",
@@ -60,31 +81,43 @@ __all__ = [
     "check_vending",
     "create_role",
     "create_token",
+    "create_warehouse",
     "current_version",
     "delete_orphans",
+    "describe_warehouse",
     "drop_role",
+    "drop_warehouse",
     "explain",
     "find_candidates",
     "find_orphans",
     "find_overlaps",
     "find_target",
+    "find_warehouse",
     "list_keys",
+    "list_warehouses",
     "listen",
+    "make_secret_key",
     "migrate",
     "newest_records",
     "open_context",
     "open_database",
     "open_pepper",
     "open_role",
+    "open_secret_keys",
+    "open_stored",
     "partition_of",
     "pepper_path",
     "prune_records",
+    "read_secret_keys",
+    "rekey_warehouses",
     "revoke_token",
     "roll_back",
     "rotate_token",
     "running_catalog",
     "serve",
     "store_missing_places",
+    "update_warehouse",
+    "warehouse_contents",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -20,6 +20,7 @@ from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
 from frazil.catalog.origins import HostGuard
 from frazil.catalog.storage import Vendor
+from frazil.catalog.storage.stored import StoredWarehouses
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
 from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
@@ -83,6 +84,7 @@ class Context:
     telemetry: Telemetry = field(default_factory=Telemetry)
     hosts: HostGuard = field(default_factory=HostGuard)
     vendors: Mapping[str, Vendor] = field(default_factory=dict)  # by warehouse that can vend credentials
+    stored: StoredWarehouses | None = None  # has the warehouses follow the database
     pepper: InitVar[bytes | None] = None  # of API keys; None: authentication is off
     tokens: Tokens | None = None  # of OAuth2 and OpenID Connect; None: API keys only
     public_uri: str = ""  # where clients reach the server; empty: what their Host header says
@@ -117,7 +119,7 @@ class Context:
 
     def folds(self, warehouse: Warehouse) -> bool:
         """Whether places that differ only in the case of letters overlap: where credentials are vended, or may be."""
-        return self.gate.on or warehouse.name in self.vendors
+        return self.gate.on or bool(warehouse.delegation)
 
     def manifests(self, request: Request) -> ScanCache:
         """The decoded manifests of a warehouse. What lies outside of it, and of what is allowed, is not read,
@@ -145,6 +147,8 @@ class Context:
         return self._indexes[warehouse]
 
     def close(self) -> None:
+        if self.stored is not None:
+            self.stored.close()
         self.background.shutdown(wait=True)
         self.telemetry.close()
         self.gate.close()

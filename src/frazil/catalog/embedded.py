@@ -55,6 +55,7 @@ def running_catalog(
     limits: Limits | None = None,
     authentication: str = "off",
     oidc: Mapping[str, OidcIssuer] | None = None,
+    secret_key: str | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -69,6 +70,7 @@ def running_catalog(
             authentication=authentication,
             pepper_file=str(home / "pepper"),
             oidc=oidc or {},
+            secret_key=secret_key,
         )
         app = build_app(options)
         with _serving(app) as port:

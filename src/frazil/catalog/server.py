@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hmac
 import importlib.metadata
 import importlib.util
 import ipaddress
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from frazil.catalog.access.keys import check_of, pepper_path, read_pepper
+from frazil.catalog.access.keys import pepper_path, read_checked_pepper
 from frazil.catalog.app import CatalogApp, endpoints, vending_endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, now_ms
@@ -29,7 +28,9 @@ from frazil.catalog.logs import log, log_to_stderr
 from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
-from frazil.catalog.storage import Vendor, open_role, partition_of
+from frazil.catalog.storage import Vendors, check_installed
+from frazil.catalog.storage.secrets import open_secret_keys
+from frazil.catalog.storage.stored import StoredWarehouses
 from frazil.catalog.store import Database, open_database
 from frazil.catalog.store.access import pepper_check
 from frazil.catalog.store.migrations import check_schema, migrate
@@ -73,25 +74,36 @@ class ServerOptions:
     behind_proxy: bool = False  # a proxy on the way terminates TLS
     oidc: Mapping[str, OidcIssuer] = field(default_factory=dict)  # by name
     public_uri: str | None = None  # where clients reach the server, if a proxy changes host or path
+    secret_key: str | None = field(default=None, repr=False)  # of the secrets of warehouses in the database
+    secret_key_file: str | None = None  # that holds it, instead
 
 
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     """The context of a server that listens on the address `bound`. A new SQLite file gets its schema; any other
     database must have it.
     """
-    warehouses = Warehouses(options.warehouses, options.allow_locations, allow_overlap=options.allow_overlap)
+    warehouses = Warehouses(
+        options.warehouses,
+        options.allow_locations,
+        profiles=options.storage,
+        allow_overlap=options.allow_overlap,
+    )
     warehouses.check_writable()
-    vendors = open_vendors(warehouses, options.storage)
+    _check_profiles(warehouses, options.storage)
+    keys = open_secret_keys(options.secret_key, options.secret_key_file)
     database = open_database(options.database)
     try:
         if isinstance(database, SqliteDatabase) and database.is_new:
             migrate(database)
         check_schema(database, options.database)
+        stored = StoredWarehouses(database, keys)
+        stored.open_into(warehouses)
         pepper = _pepper(options, database)
         cache = VersionCache(options.limits.cache_bytes)
         files = MetadataFiles(
             cache, PropertyRule(options.allow_properties), options.limits, access_to=warehouses.access_to
         )
+        stored.follow(files.forget_stores)
         store_missing_places(database, files)
     except BaseException:
         database.close()
@@ -108,7 +120,8 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         limits=options.limits,
         endpoints=tuple(endpoints(searches=options.limits.searches > 0)),
         vending_endpoints=tuple(vending_endpoints()),
-        vendors=vendors,
+        vendors=Vendors(warehouses, clock=now_ms),
+        stored=stored,
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
         pepper=pepper,
@@ -119,25 +132,22 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     )
 
 
-def open_vendors(warehouses: Warehouses, profiles: Mapping[str, StorageProfile]) -> dict[str, Vendor]:
-    """What vends credentials, by warehouse; only where its storage profile names a role."""
-    vendors = {}
+def _check_profiles(warehouses: Warehouses, profiles: Mapping[str, StorageProfile]) -> None:
+    """Passes when each role of the settings is for a warehouse of the settings, in S3."""
     for name, profile in profiles.items():
-        warehouse = next((warehouse for warehouse in warehouses if warehouse.name == name), None)
         if profile.role_arn is None:
             continue
+        warehouse = next((each for each in warehouses if each.name == name and not each.stored), None)
         if warehouse is None or warehouse.place.scheme != "s3":
-            what = "is not in S3" if warehouse else "does not exist"
+            what = "is not in S3" if warehouse else "is not in server.warehouses"
             raise ConfigError(
                 f"server.storage.{name} has a role, but warehouse '{name}' {what}",
                 hint=f"this server has: {', '.join(warehouse.name for warehouse in warehouses)}",
                 option=f"server.storage.{name}",
                 name=name,
             )
-        vendors[name] = Vendor(
-            open_role(profile, warehouse.access), clock=now_ms, partition=partition_of(profile.role_arn)
-        )
-    return vendors
+    if warehouses.vending:
+        check_installed()
 
 
 def _pepper(options: ServerOptions, database: Database) -> bytes | None:
@@ -145,14 +155,7 @@ def _pepper(options: ServerOptions, database: Database) -> bytes | None:
     if options.authentication == "off":
         return None
     path = pepper_path(options.database, options.pepper_file)
-    pepper, check = read_pepper(path), pepper_check(database.read())
-    if check is None or not hmac.compare_digest(check, check_of(pepper)):
-        raise ConfigError(
-            f"the pepper in {path} is not the one that the API keys of this database were made with",
-            hint="set server.pepper_file to the file of the server where frazil token create ran",
-            option="server.pepper_file",
-        )
-    return pepper
+    return read_checked_pepper(path, pepper_check(database.read()))
 
 
 def open_tokens(options: ServerOptions, pepper: bytes | None) -> Tokens | None:
@@ -210,7 +213,10 @@ def _is_loopback(bound: str) -> bool:
 
 
 def build_app(options: ServerOptions, bound: str = "127.0.0.1") -> CatalogApp:
-    return CatalogApp(open_context(options, bound))
+    ctx = open_context(options, bound)
+    if ctx.stored is not None:
+        ctx.stored.watch()
+    return CatalogApp(ctx)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from frazil.catalog.http import pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.views import normalise_view, view_version
-from frazil.config import Limits
+from frazil.config import Limits, StorageProfile
 from frazil.errors import (
     ConfigError,
     LocationRefused,
@@ -45,84 +44,138 @@ SEEN_SECONDS = 5.0  # how long a file in an object store is believed to be there
 RESERVED_PREFIXES = frozenset(("config", "namespaces", "tables", "views", "transactions", "oauth"))
 
 
+NO_PROFILE = StorageProfile()
+
+
 class WouldBlock(Exception):
     """The event loop must not wait for this: the same call is made again in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """A name, and the location below which its tables live."""
+    """A name, the location below which its tables live, and how its object store is reached."""
 
     name: str
     root: str
     place: Place
-    real_key: str  # of the place with symbolic links followed, as they were at the start
-    access: S3Access  # how the server reaches its object store
+    real_key: str  # of the place with symbolic links followed, as they were when it was opened
+    access: S3Access
+    profile: StorageProfile = NO_PROFILE  # what credentials for clients are made with
+    delegation: frozenset[str] = frozenset()  # what clients may ask for: vended-credentials, remote-signing
+    stored: bool = False  # in the database; else in the settings
+
+    @property
+    def vends(self) -> bool:
+        """Whether clients get credentials for its tables."""
+        return "vended-credentials" in self.delegation
+
+    def overlaps(self, other: Warehouse) -> bool:
+        """Whether one lies in the other, also when symbolic links are followed."""
+        pairs = ((self.place.key, other.place.key), (self.real_key, other.real_key))
+        return any(own.startswith(their) or their.startswith(own) for own, their in pairs)
+
+
+class _Served:
+    """The warehouses at one moment; replaced as a whole when those of the database change."""
+
+    def __init__(self, warehouses: Iterable[Warehouse]) -> None:
+        self.by_name = {warehouse.name: warehouse for warehouse in warehouses}
+        self.innermost = sorted(self.by_name.values(), key=lambda each: len(each.place.path), reverse=True)
+        self.vending = frozenset(name for name, warehouse in self.by_name.items() if warehouse.vends)
 
 
 class Warehouses:
-    """All warehouses of a server, and the prefixes outside of them that its operator allowed."""
+    """All warehouses of a server, and the prefixes outside of them that its operator allowed.
+
+    Those of the settings stay as they are. Those of the database come and go while the server runs.
+    """
 
     def __init__(
         self,
         roots: Mapping[str, str],
         allowed: Iterable[str] = (),
         *,
-        accesses: Mapping[str, S3Access] | None = None,
+        profiles: Mapping[str, StorageProfile] | None = None,
         allow_overlap: bool = False,
     ) -> None:
-        """`accesses` tells by name how the store of a warehouse is reached; the others' is the environment's."""
-        if not roots:
+        """`roots` and `profiles` are those of the settings."""
+        self._environment = S3Access.of_environment()
+        self._fixed = [
+            _of_settings(name, root, self._environment, (profiles or {}).get(name)) for name, root in roots.items()
+        ]
+        self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
+        self.allow_overlap = allow_overlap
+        self.look: Callable[[], bool] | None = None  # whether the warehouses of the database have changed
+        if conflicts := self.replace_stored([]):
+            raise conflicts[0]
+
+    def replace_stored(self, stored: Iterable[Warehouse]) -> list[ConfigError]:
+        """Serves these warehouses of the database from now on, but for those that the errors name."""
+        kept, conflicts = find_conflicts([*self._fixed, *stored], allow_overlap=self.allow_overlap)
+        self._served = _Served(kept)
+        return conflicts
+
+    def check_any(self) -> None:
+        """Raises `ConfigError` if there is no warehouse, neither in the settings nor in the database."""
+        if not self._served.by_name:
             raise ConfigError(
                 "the server has no warehouse",
-                hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path",
+                hint="frazil serve --warehouse FOLDER or --warehouse NAME=s3://bucket/path; or frazil warehouse create",
                 option="server.warehouses",
                 problem="missing",
             )
-        self._environment = S3Access.of_environment()
-        accesses = accesses or {}
-        self._by_name = {name: _open(name, root, accesses.get(name, self._environment)) for name, root in roots.items()}
-        self._innermost = sorted(self, key=lambda warehouse: len(warehouse.place.path), reverse=True)
-        self.allowed = [parse_location(_absolute(prefix)) for prefix in allowed]
-        self.allow_overlap = allow_overlap
-        if not allow_overlap:
-            _check_apart(list(self))
 
     def check_writable(self) -> None:
-        """Raises `ConfigError` if this process cannot write to a warehouse on this machine. Object stores are not
-        asked.
+        """Raises `ConfigError` if this process cannot write to a warehouse of the settings on this machine. Object
+        stores are not asked.
         """
-        for warehouse in self:
+        for warehouse in self._fixed:
             if warehouse.place.scheme == "file":
                 _check_folder(warehouse.name, Path(warehouse.place.path))
 
     @property
     def default(self) -> Warehouse:
-        """The one named `default`, else the first."""
-        return self._by_name.get("default") or next(iter(self._by_name.values()))
+        """The one named `default`, else the first: those of the settings come before those of the database."""
+        by_name = self._served.by_name
+        if not by_name:
+            raise NoSuchWarehouse("The server has no warehouse", hint="frazil warehouse create", name="")
+        return by_name.get("default") or next(iter(by_name.values()))
+
+    @property
+    def vending(self) -> frozenset[str]:
+        """The names of those that vend credentials."""
+        return self._served.vending
 
     def __iter__(self) -> Iterator[Warehouse]:
-        return iter(self._by_name.values())
+        return iter(self._served.by_name.values())
 
     def named(self, name: str | None) -> Warehouse:
         """The warehouse that a client asks for, by its name or by its location; none named means the default."""
         if not name:
             return self.default
-        if name in self._by_name:
-            return self._by_name[name]
+        warehouse = self.find(name)
+        if warehouse is None and self.look is not None and self.look():
+            warehouse = self.find(name)
+        if warehouse is None:
+            hint = f"this server has: {', '.join(self._served.by_name)}"
+            raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=hint, name=name)
+        return warehouse
+
+    def find(self, name: str) -> Warehouse | None:
+        """The warehouse of a name or location, by what is known of the database."""
+        served = self._served
+        if name in served.by_name:
+            return served.by_name[name]
         if ":" in name or name.startswith("/"):
             place = parse_location(name)
-            for warehouse in self._by_name.values():
-                if warehouse.place == place:
-                    return warehouse
-        hint = f"this server has: {', '.join(self._by_name)}"
-        raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=hint, name=name)
+            return next((warehouse for warehouse in served.by_name.values() if warehouse.place == place), None)
+        return None
 
     def access_to(self, place: Place) -> S3Access:
         """How the server reaches a place: as the warehouse that contains it, the innermost if several do. A place in
         no warehouse, which an allowed prefix can be, is reached as the environment says.
         """
-        for warehouse in self._innermost:
+        for warehouse in self._served.innermost:
             if warehouse.place.contains(place):
                 return warehouse.access
         return self._environment
@@ -145,25 +198,64 @@ class Warehouses:
         return place, real
 
 
-def _open(name: str, root: str, access: S3Access) -> Warehouse:
+def open_warehouse(
+    name: str,
+    root: str,
+    access: S3Access,
+    *,
+    profile: StorageProfile | None = None,
+    delegation: Iterable[str] = (),
+    stored: bool = False,
+) -> Warehouse:
+    """The warehouse, if its name can be part of a path, and its root is a location with one meaning."""
     if name in RESERVED_PREFIXES or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         hint = "use letters, digits, '-', '_' and '.'"
         raise ConfigError(f"warehouse name '{name}' is not allowed", hint=hint, option="server.warehouses", name=name)
     absolute = _absolute(root)
     place = parse_location(absolute)
     canonical = absolute if place.scheme == "s3" else f"file://{place.path}"
-    return Warehouse(name, canonical, place, place.real.key, access)
+    modes = frozenset(delegation)
+    return Warehouse(name, canonical, place, place.real.key, access, profile or NO_PROFILE, modes, stored)
 
 
-def _check_apart(warehouses: Sequence[Warehouse]) -> None:
-    """Passes when no warehouse lies in another one, also when symbolic links are followed."""
-    for outer, inner in itertools.permutations(warehouses, 2):
-        if outer.place.contains(inner.place) or outer.place.real.contains(inner.place.real):
-            raise ConfigError(
-                f"warehouse '{inner.name}' ({inner.root}) lies in warehouse '{outer.name}' ({outer.root})",
-                hint="give each warehouse a folder of its own, or start the server with --allow-overlap",
-                name=inner.name,
-            )
+def _of_settings(name: str, root: str, access: S3Access, profile: StorageProfile | None) -> Warehouse:
+    vends = profile is not None and profile.role_arn is not None
+    return open_warehouse(name, root, access, profile=profile, delegation=["vended-credentials"] if vends else [])
+
+
+def find_conflicts(
+    warehouses: Iterable[Warehouse], *, allow_overlap: bool = False
+) -> tuple[list[Warehouse], list[ConfigError]]:
+    """The warehouses that can be served together, the earlier ones first, and what is wrong with each of the others."""
+    kept: list[Warehouse] = []
+    conflicts: list[ConfigError] = []
+    for warehouse in warehouses:
+        conflict = find_conflict(warehouse, kept, allow_overlap=allow_overlap)
+        if conflict is None:
+            kept.append(warehouse)
+        else:
+            conflicts.append(conflict)
+    return kept, conflicts
+
+
+def find_conflict(warehouse: Warehouse, others: Sequence[Warehouse], *, allow_overlap: bool) -> ConfigError | None:
+    """What keeps a warehouse from being served next to others."""
+    if any(other.name == warehouse.name for other in others):
+        return ConfigError(
+            f"warehouse '{warehouse.name}' is in the settings and in the database",
+            hint=f"leave it out of server.warehouses, or frazil warehouse drop {warehouse.name}",
+            option="server.warehouses",
+            name=warehouse.name,
+        )
+    other = None if allow_overlap else next((other for other in others if other.overlaps(warehouse)), None)
+    if other is None:
+        return None
+    outer, inner = sorted((other, warehouse), key=lambda each: len(each.real_key))
+    return ConfigError(
+        f"warehouse '{inner.name}' ({inner.root}) lies in warehouse '{outer.name}' ({outer.root})",
+        hint="give each warehouse a folder of its own, or start the server with --allow-overlap",
+        name=inner.name,
+    )
 
 
 def _absolute(location: str) -> str:
@@ -203,6 +295,10 @@ class MetadataFiles:
 
             store = self._s3.setdefault(access, S3Files(access))
         return store
+
+    def forget_stores(self) -> None:
+        """Opens object stores again with the next request: keys may have changed."""
+        self._s3 = {}
 
     def load_foreign(self, location: str, *, kind: str = "table") -> Version:
         """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files

@@ -2,71 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from frazil.cli.catalog import DATABASE
 from frazil.cli.context import Context
+from frazil.cli.operator import Opened, now_ms, opened_catalog, operator
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError
-from frazil.local_stack import catalog_database
 from frazil.protocol import PRIVILEGES
-from frazil.served import read_served
 from frazil.terminal import visible_line
 from frazil.units import parse_age
 
 if TYPE_CHECKING:
-    from frazil.catalog import Database, NewKey, Target
-    from frazil.config import Settings
+    from frazil.catalog import NewKey, Target
 
 Command = TypeVar("Command", bound=Callable[..., object])
 PRIVILEGE = click.argument("privilege", type=click.Choice(PRIVILEGES))
-
-
-@dataclass(frozen=True)
-class _Opened:
-    database: Database
-    pepper_path: Path
-
-
-@contextmanager
-def _opened(context: Context, url: str | None, *, needs_pepper: bool = False) -> Iterator[_Opened]:
-    """The catalog's database, with the current schema."""
-    from frazil.catalog import check_schema, current_version, migrate, open_database, pepper_path
-
-    settings = context.settings_with(server__database=url)
-    text = _database_of(settings)
-    path = pepper_path(text, settings.server.pepper_file) if needs_pepper else Path()
-    database = open_database(text)
-    try:
-        if database.dialect == "sqlite" and current_version(database) == 0:
-            migrate(database)
-        check_schema(database, text)
-        yield _Opened(database, path)
-    finally:
-        database.close()
-
-
-def _database_of(settings: Settings) -> str:
-    """The database that is set; else that of the catalog that was started here, by `frazil up` or `frazil serve`."""
-    own, folder = settings.server.database.get_secret_value(), settings.stack.folder.absolute()
-    if settings.source_of("server.database") != "default":
-        return own
-    served, stack = read_served(folder), catalog_database(folder)
-    of_stack = served.command == "up" if served is not None else not Path(own.removeprefix("sqlite:///")).exists()
-    return f"sqlite:///{stack}" if of_stack and stack.exists() else own
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _age_ms(option: str, text: str) -> int:
@@ -114,12 +71,12 @@ def create_(
     """Make an API key for a principal, and print it once. The role admin may do everything."""
     from frazil.catalog import create_token, open_pepper
 
-    now = _now_ms()
+    now = now_ms()
     ends = now + _age_ms("--expires", expires) if expires else None
-    with _opened(context, database, needs_pepper=True) as opened:
+    with opened_catalog(context, database, needs_pepper=True) as opened:
         pepper = open_pepper(opened.database, opened.pepper_path)
         key = create_token(
-            opened.database, pepper, principal, now_ms=now, roles=roles, scopes=scopes, expires_ms=ends, by=_operator()
+            opened.database, pepper, principal, now_ms=now, roles=roles, scopes=scopes, expires_ms=ends, by=operator()
         )
     _show_new(key, output)
 
@@ -141,12 +98,12 @@ def list_(context: Context, database: str | None, output: str) -> None:
     """List all API keys; never their secrets."""
     from frazil.catalog import list_keys
 
-    with _opened(context, database) as opened:
+    with opened_catalog(context, database) as opened:
         stored = list_keys(opened.database.read())
     if output == "json":
         print_json({"keys": [{k: v for k, v in asdict(key).items() if k != "digest"} for key in stored]})
         return
-    now = _now_ms()
+    now = now_ms()
     for key in stored:
         expired = key.expires_ms is not None and key.expires_ms <= now
         state = "revoked" if key.revoked_ms is not None else "expired" if expired else "valid"
@@ -165,9 +122,9 @@ def rotate_(context: Context, key_id: str, keep: str, database: str | None, outp
     from frazil.catalog import open_pepper, rotate_token
 
     keep_ms = _age_ms("--keep", keep)
-    with _opened(context, database, needs_pepper=True) as opened:
+    with opened_catalog(context, database, needs_pepper=True) as opened:
         pepper = open_pepper(opened.database, opened.pepper_path)
-        key = rotate_token(opened.database, pepper, key_id, now_ms=_now_ms(), keep_ms=keep_ms, by=_operator())
+        key = rotate_token(opened.database, pepper, key_id, now_ms=now_ms(), keep_ms=keep_ms, by=operator())
     _show_new(key, output)
 
 
@@ -179,8 +136,8 @@ def revoke_(context: Context, key_id: str, database: str | None) -> None:
     """End a key at once, on all servers of this catalog."""
     from frazil.catalog import revoke_token
 
-    with _opened(context, database) as opened:
-        key = revoke_token(opened.database, key_id, now_ms=_now_ms(), by=_operator())
+    with opened_catalog(context, database) as opened:
+        key = revoke_token(opened.database, key_id, now_ms=now_ms(), by=operator())
     echo(f"revoked {key.id} of {key.principal}")
 
 
@@ -200,8 +157,8 @@ def create_role_(context: Context, name: str, database: str | None) -> None:
     """Create a role, which has no privileges yet."""
     from frazil.catalog import create_role
 
-    with _opened(context, database) as opened:
-        new = create_role(opened.database, name, now_ms=_now_ms(), by=_operator())
+    with opened_catalog(context, database) as opened:
+        new = create_role(opened.database, name, now_ms=now_ms(), by=operator())
     echo(f"created role {name}" if new else f"role {name} exists already")
 
 
@@ -213,8 +170,8 @@ def drop_role_(context: Context, name: str, database: str | None) -> None:
     """Drop a role with all its grants."""
     from frazil.catalog import drop_role
 
-    with _opened(context, database) as opened:
-        drop_role(opened.database, name, now_ms=_now_ms(), by=_operator())
+    with opened_catalog(context, database) as opened:
+        drop_role(opened.database, name, now_ms=now_ms(), by=operator())
     echo(f"dropped role {name}")
 
 
@@ -226,7 +183,7 @@ def list_roles(context: Context, database: str | None, output: str) -> None:
     """List roles and their members."""
     from frazil.catalog import all_members
 
-    with _opened(context, database) as opened:
+    with opened_catalog(context, database) as opened:
         members = all_members(opened.database.read())
     if output == "json":
         print_json({"roles": [{"name": name, "members": principals} for name, principals in members.items()]})
@@ -258,8 +215,8 @@ def remove_member(context: Context, name: str, principal: str, database: str | N
 def _change_member(context: Context, name: str, principal: str, database: str | None, *, member: bool) -> None:
     from frazil.catalog import change_member
 
-    with _opened(context, database) as opened:
-        changed = change_member(opened.database, name, principal, member=member, now_ms=_now_ms(), by=_operator())
+    with opened_catalog(context, database) as opened:
+        changed = change_member(opened.database, name, principal, member=member, now_ms=now_ms(), by=operator())
     now = "is" if member else "is not"
     echo(f"{principal} {now} a member of {name}" + ("" if changed else ": nothing changed"))
 
@@ -290,7 +247,7 @@ class _Where:
     namespace: bool
     index: str
 
-    def find(self, opened: _Opened, name: str | None) -> Target:
+    def find(self, opened: Opened, name: str | None) -> Target:
         from frazil.catalog import Target, find_target
 
         if self.server and name is not None:
@@ -336,24 +293,16 @@ def _change_grant(
 
     with _found(context, name, where) as (opened, target):
         changed = change_grant(
-            opened.database, privilege, target, grantee, adding=adding, by=_operator(), now_ms=_now_ms()
+            opened.database, privilege, target, grantee, adding=adding, by=operator(), now_ms=now_ms()
         )
     done = ("granted to" if adding else "revoked from") if changed else ("held by" if adding else "not granted to")
     echo(f"{privilege} on {target}: {done} {grantee}" + ("" if changed else ": nothing changed"))
 
 
 @contextmanager
-def _found(context: Context, name: str | None, where: _Where) -> Iterator[tuple[_Opened, Target]]:
-    with _opened(context, where.database) as opened:
+def _found(context: Context, name: str | None, where: _Where) -> Iterator[tuple[Opened, Target]]:
+    with opened_catalog(context, where.database) as opened:
         yield opened, where.find(opened, name)
-
-
-def _operator() -> str:
-    """Who runs this command, for the record of a grant."""
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):
-        return "command line"
 
 
 @click.command("who-can")
@@ -417,8 +366,8 @@ def audit_log(context: Context, /, database: str | None, output: str, **wanted: 
     """Show who changed what in the catalog, and what was refused."""
     from frazil.catalog import newest_records, prune_records
 
-    now = _now_ms()
-    with _opened(context, database) as opened:
+    now = now_ms()
+    with opened_catalog(context, database) as opened:
         if wanted["prune"]:
             before = now - _age_ms("--prune", wanted["prune"])
             count = opened.database.write(lambda sql: prune_records(sql, before_ms=before))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from frazil.units import parse_age
 
 if TYPE_CHECKING:
     from frazil.catalog import Context as ServerContext
+    from frazil.catalog import Database, Place, S3Access
 
 DATABASE = click.option("--database", metavar="URL", help="The catalog's database.  [default: the server's]")
 WAREHOUSE = click.option(
@@ -52,7 +54,8 @@ def migrate(context: Context, database: str | None, output: str) -> None:
             steps.append(str(step))
             if output == "text":
                 echo(f"migrated: {step}")
-        stored = store_missing_places(opened, MetadataFiles(VersionCache(0)))
+        files = MetadataFiles(VersionCache(0), access_to=_access(context, opened))
+        stored = store_missing_places(opened, files)
         count = len(find_overlaps(opened.read())) if stored else 0
         version = current_version(opened)
         if output == "json":
@@ -64,6 +67,22 @@ def migrate(context: Context, database: str | None, output: str) -> None:
         echo(f"the schema is at version {version}")
     finally:
         opened.close()
+
+
+def _access(context: Context, database: Database) -> Callable[[Place], S3Access]:
+    """How files are reached that must be read while places are stored: as the server reaches them."""
+    from frazil.catalog import StoredWarehouses, Warehouses, open_secret_keys
+
+    settings = context.settings.server
+    warehouses = Warehouses(settings.warehouses, allow_overlap=True)
+
+    @cache
+    def open_all() -> Warehouses:  # with the first file in S3: most databases need none, and no key
+        keys = open_secret_keys(*settings.secret_keys)
+        StoredWarehouses(database, keys).open_into(warehouses)
+        return warehouses
+
+    return lambda place: open_all().access_to(place)
 
 
 @catalog.command()
@@ -146,6 +165,8 @@ def opened_server(context: Context, database: str | None, warehouses: Sequence[s
         settings.allow_locations,
         allow_properties=settings.allow_properties,
         allow_overlap=settings.allow_overlap,
+        secret_key=settings.secret_keys[0],
+        secret_key_file=settings.secret_keys[1],
     )
     server = open_context(options)
     try:

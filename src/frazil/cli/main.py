@@ -57,7 +57,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("frazil.cli.audit:audit", "Prove that every row of a table's sinks is in exactly once."),
         "table": ("frazil.cli.table:table", "Repair single tables."),
         "catalog": ("frazil.cli.catalog:catalog", "Maintain the catalog's database and files."),
-        "warehouse": ("frazil.cli.warehouse:warehouse", "Check the credentials that a warehouse vends."),
+        "warehouse": (
+            "frazil.cli.warehouse:warehouse",
+            "Create, change and drop warehouses in the database, and check them.",
+        ),
         "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
         "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),
     },
@@ -93,6 +96,7 @@ EXTRAS = {
         "psycopg": "postgres",
         "jinja2": "console",
         "botocore": "vending",
+        "cryptography": "vending",
     },
 }
 

@@ -154,6 +154,8 @@ def _options(
         behind_proxy=settings.behind_proxy,
         public_uri=settings.public_uri,
         oidc=settings.oidc,
+        secret_key=settings.secret_keys[0],
+        secret_key_file=settings.secret_keys[1],
     )
 
 

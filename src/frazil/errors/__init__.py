@@ -72,6 +72,7 @@
     │   ├── CommitUnknown            the commit may have happened; check before you retry
     │   └── Unavailable              the database or object store is unreachable or denies access; nothing was changed
     ├── AccessError                  a key, role or grant does not exist, or cannot be changed so
+    ├── WarehouseError               a warehouse of the database does not exist, or cannot be created or changed so
     ├── SchemaBehind                 the database schema is older than this version; gives the migration command
     ├── SinkError                    the sink stopped; rows that were not committed stay uncommitted
     │   ├── PartitionSpecError       a partition spec does not fit the schema; names the column and its type
@@ -141,6 +142,7 @@ from frazil.errors.catalog import (
     UnsupportedBody,
     UrlTooLong,
     UuidTaken,
+    WarehouseError,
 )
 from frazil.errors.pipelines import AuditFailed, MessagesLost, PipelineError, SourceChanged, SourceDrift, TooManyBadRows
 from frazil.errors.project import (
@@ -273,6 +275,7 @@ __all__ = [
     "UrlTooLong",
     "UuidTaken",
     "VectorError",
+    "WarehouseError",
     "WriteFailed",
     "WriterFenced",
 ]

@@ -308,5 +308,9 @@ class AccessError(FrazilError):
     """A key, role or grant does not exist, or cannot be changed so."""
 
 
+class WarehouseError(FrazilError):
+    """A warehouse of the database does not exist, or cannot be created or changed so."""
+
+
 class SchemaBehind(FrazilError):
     """The schema of the catalog's database is older than this version of Frazil."""

@@ -16,10 +16,12 @@ import pytest
 import requests
 from click.testing import CliRunner
 
+from frazil.catalog import Operator as WarehouseOperator
 from frazil.catalog import (
     change_grant,
     change_member,
     create_role,
+    create_warehouse,
     newest_records,
     open_database,
     revoke_token,
@@ -35,7 +37,7 @@ from tests.kit.access import Operator, bearer_session, namespace, now_ms, operat
 from tests.kit.catalog_databases import DATABASES, SCHEMA, Client, fresh_database
 
 EARLIER = range(1, latest_version())
-INDEXES, ACCESS, AUDIT = 6, 7, 8  # the versions that have them first
+INDEXES, ACCESS, AUDIT, WAREHOUSES = 6, 7, 8, 12  # the versions that have them first
 CHANGE = {"action": "set-properties", "updates": {"changed": "yes"}}
 
 
@@ -63,6 +65,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             create(client, "made_off", headers=idempotency["off"])
         keys = {name: owner.token(name) for name in ("reader", "analyst", "former", "root")}
         give(owner, keys)
+        store_warehouse(owner, folder)
         with serving(folder, url, keys["root"]) as client:
             create(client, "made_on", headers=idempotency["on"])
             shown = show(client)
@@ -120,6 +123,10 @@ def give(owner: Operator, keys: dict[str, str]) -> None:
     for role, member in (("analysts", "analyst"), ("admin", "root")):
         change_member(owner.database, role, member, member=True, now_ms=now_ms())
     revoke_token(owner.database, keys["former"].split("_")[1], now_ms=now_ms())
+
+
+def store_warehouse(owner: Operator, folder: Path) -> None:
+    create_warehouse(owner.database, "stored", str(folder / "stored"), {}, None, WarehouseOperator("test", now_ms()))
 
 
 def show(client: Client) -> dict[str, Any]:
@@ -225,6 +232,9 @@ def test_an_old_database_keeps_its_data_and_is_served(source: Source, version: i
                 assert Client(client.uri).get("/namespaces").status == 401
                 assert show(client) == expected(source, version)
                 change(client)
+                if version < WAREHOUSES:
+                    store_warehouse(owner, tmp_path)
+                assert client.raw("GET", "/v1/config", warehouse="stored").body["overrides"]["prefix"] == "stored"
                 if version >= ACCESS:
                     assert create(client, "made_on", headers=source.idempotency["on"]).status == 200
                     check_grants(client.uri, keys)

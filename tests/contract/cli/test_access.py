@@ -68,7 +68,7 @@ def test_the_pepper_is_private_and_a_lost_one_is_not_replaced(database: str) -> 
     pepper.unlink()
     assert isinstance(frazil(database, "token", "create", "bob").exception, ConfigError)
     pepper.write_text("ab" * 32)
-    assert isinstance(frazil(database, "token", "create", "bob").exception, AccessError)
+    assert isinstance(frazil(database, "token", "create", "bob").exception, ConfigError)
     pepper.write_text(text)
     ok(database, "token", "create", "bob")
 

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.catalog.files.access import S3Access
 from frazil.catalog.locations import folder_name, parse_location
-from frazil.catalog.warehouse import Warehouses
+from frazil.catalog.warehouse import Warehouses, open_warehouse
 from frazil.errors import BadRequest, ConfigError, LocationRefused, MalformedLocation, NoSuchWarehouse
 from tests.kit.raising import raises
 
@@ -103,9 +103,11 @@ def test_a_warehouse_is_found_by_name_and_by_place(warehouses: Warehouses) -> No
 
 def test_a_place_is_reached_as_the_innermost_warehouse_around_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://environment")
-    accesses = {name: S3Access(access_key_id=name, secret_access_key="s") for name in ("outer", "inner", "next")}
-    roots = {"outer": "s3://lake/a", "inner": "s3://lake/a/b", "next": "s3://lake/c", "plain": "s3://lake/d"}
-    warehouses = Warehouses(roots, ["s3://lake/e"], accesses=accesses, allow_overlap=True)
+    roots = {"outer": "s3://lake/a", "inner": "s3://lake/a/b", "next": "s3://lake/c"}
+    warehouses = Warehouses({"plain": "s3://lake/d"}, ["s3://lake/e"], allow_overlap=True)
+    warehouses.replace_stored(
+        open_warehouse(name, root, S3Access(access_key_id=name, secret_access_key="s")) for name, root in roots.items()
+    )
 
     def key_at(location: str) -> str | None:
         return warehouses.access_to(parse_location(location)).access_key_id
@@ -138,7 +140,7 @@ def test_folder_names_are_distinct_and_safe() -> None:
 
 def test_a_server_needs_a_warehouse() -> None:
     with raises(ConfigError, option="server.warehouses", problem="missing"):
-        Warehouses({})
+        Warehouses({}).check_any()
 
 
 def test_a_refusal_is_a_bad_request_or_forbidden() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog.store import open_database
+from frazil.catalog.store import migrations, open_database
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import current_version, latest_version, migrate, steps
@@ -202,7 +202,8 @@ def test_every_commit_reaches_the_disk(database: SqliteDatabase) -> None:
 
 def test_migrations_are_numbered_without_a_gap_and_taken_once(tmp_path: Path) -> None:
     opened = SqliteDatabase(str(tmp_path / "z.db"))
-    assert list(steps()) == list(range(1, latest_version() + 1))
+    numbers = sorted(int(file.name[:4]) for file in Path(migrations.__file__).parent.glob("*.sql"))
+    assert numbers == list(steps()) == list(range(1, latest_version() + 1))
     assert current_version(opened) == 0
     assert len(migrate(opened)) == latest_version()
     assert migrate(opened) == []

@@ -84,6 +84,18 @@ def read_pepper(path: Path) -> bytes:
     return pepper
 
 
+def read_checked_pepper(path: Path, check: str | None) -> bytes:
+    """The pepper, if it is the one that the database knows by this check."""
+    pepper = read_pepper(path)
+    if check is None or not hmac.compare_digest(check, check_of(pepper)):
+        raise ConfigError(
+            f"the pepper in {path} is not the one that the API keys of this database were made with",
+            hint="set server.pepper_file to the file of the server where frazil token create ran",
+            option="server.pepper_file",
+        )
+    return pepper
+
+
 def make_pepper(path: Path) -> bytes:
     """A new pepper, in a file that its owner alone can read; the one that is there, if there is one."""
     pepper = secrets.token_bytes(PEPPER_BYTES)

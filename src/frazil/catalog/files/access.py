@@ -40,6 +40,6 @@ class S3Access:
         known = {"s3.region": self.region, "client.region": self.region}
         if self.endpoint is not None:
             known["s3.endpoint"] = self.endpoint
-        if self.path_style:
-            known["s3.path-style-access"] = "true"
+            # Java clients put the bucket in the name of the host unless told otherwise, PyIceberg in the path.
+            known |= {"s3.path-style-access": "true"} if self.path_style else {"s3.force-virtual-addressing": "true"}
         return known

@@ -54,6 +54,11 @@ def _is_hosted(access: S3Access) -> bool:
 def _endpoint(access: S3Access, bucket: str) -> str | None:
     """The endpoint as obstore wants it: with the bucket in the name of the host, if requests go there. AWS is named
     when the environment is about another store.
+
+    >>> _endpoint(S3Access(endpoint="http://store:1", path_style=True), "lake")
+    'http://store:1'
+    >>> _endpoint(S3Access(endpoint="http://store:1"), "lake")
+    'http://lake.store:1'
     """
     if access.endpoint is None:
         if S3Access.of_environment().endpoint is None:

@@ -80,7 +80,9 @@ def load_credentials(ctx: Context, request: Request) -> Response:
     if warehouse.name not in ctx.vendors:
         raise NotSupported(
             f"Warehouse {warehouse.name} does not vend credentials",
-            hint=f"set server.storage.{warehouse.name}.role_arn",
+            hint=f"frazil warehouse update {warehouse.name} --role-arn ROLE"
+            if warehouse.stored
+            else f"set server.storage.{warehouse.name}.role_arn",
             name=warehouse.name,
         )
     metadata = plan.load_current(ctx, name, relation).metadata
@@ -144,7 +146,8 @@ def _vend(ctx: Context, request: Request, name: Name, metadata: Json, *, staged:
     named = {location: _check(ctx, warehouse, location) for location in locations_of(metadata)}
     sql = ctx.database.read()
     stored = place_store.list_own(sql, warehouse=warehouse.name, name=name)
-    places = outermost([*named.values(), *(_place(key) for key in stored if key.startswith("s3:/"))])
+    left = [_place(key) for key in stored if key.startswith("s3:/")]
+    places = outermost([*named.values(), *(place for place in left if _is_reached(ctx, warehouse, place))])
 
     def others() -> list[str]:
         return place_store.list_near(sql, [place.key for place in places], warehouse=warehouse.name, name=name)
@@ -157,9 +160,21 @@ def _vend(ctx: Context, request: Request, name: Name, metadata: Json, *, staged:
 
 def _check(ctx: Context, warehouse: Warehouse, location: str) -> Place:
     try:
-        return ctx.warehouses.check(warehouse, location)
+        place = ctx.warehouses.check(warehouse, location)
     except (LocationRefused, MalformedLocation) as exc:
         raise NotVendable(location, exc.message, hint=exc.hint) from exc
+    if not _is_reached(ctx, warehouse, place):
+        raise NotVendable(
+            location,
+            f"it is in another object store than warehouse {warehouse.name}, or is reached with other keys",
+            hint="create the table again in its warehouse",
+        )
+    return place
+
+
+def _is_reached(ctx: Context, warehouse: Warehouse, place: Place) -> bool:
+    """Whether the server reaches a place as it reaches the warehouse: only then is the warehouse's role about it."""
+    return ctx.warehouses.access_to(place) == warehouse.access
 
 
 def _place(key: str) -> Place:

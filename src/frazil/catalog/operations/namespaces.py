@@ -11,9 +11,10 @@ from frazil.catalog.locations import default_namespace_location
 from frazil.catalog.names import SEPARATOR, Namespace, check_namespace, show, split_namespace
 from frazil.catalog.pages import page_of
 from frazil.catalog.store import namespaces as store
+from frazil.catalog.store import warehouses as warehouse_store
 from frazil.catalog.store.database import ConstraintBroken, Sql
 from frazil.catalog.warehouse import Warehouse, WouldBlock
-from frazil.errors import BadRequest, CommitConflict, NamespaceNotEmpty, NoSuchNamespace, Unprocessable
+from frazil.errors import BadRequest, CommitConflict, NamespaceNotEmpty, NoSuchNamespace, NoSuchWarehouse, Unprocessable
 
 INLINE_LENGTH = 8192  # characters of properties
 
@@ -49,6 +50,9 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     response = json_response({"namespace": list(namespace), "properties": properties})
 
     def create(sql: Sql) -> Response:
+        # A server may not have noticed yet that the warehouse was dropped: it must not get a namespace.
+        if warehouse.stored and not warehouse_store.hold(sql, warehouse.name, warehouse.root):
+            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}", name=warehouse.name)
         try:
             store.create(sql, warehouse.name, namespace, properties)
             if "location" in properties:

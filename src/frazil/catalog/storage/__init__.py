@@ -9,8 +9,15 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.catalog.storage.check import Attempt, Outcome, check_vending
     from frazil.catalog.storage.policy import POLICY_LENGTH, Rights, check_apart, outermost, session_policy
-    from frazil.catalog.storage.sts import Credentials, RoleAssumer, can_assume, open_role, partition_of
-    from frazil.catalog.storage.vending import Vendor
+    from frazil.catalog.storage.sts import (
+        Credentials,
+        RoleAssumer,
+        can_assume,
+        check_installed,
+        open_role,
+        partition_of,
+    )
+    from frazil.catalog.storage.vending import Vendor, Vendors
 
 __all__ = [
     "POLICY_LENGTH",
@@ -20,8 +27,10 @@ __all__ = [
     "Rights",
     "RoleAssumer",
     "Vendor",
+    "Vendors",
     "can_assume",
     "check_apart",
+    "check_installed",
     "check_vending",
     "open_role",
     "outermost",

@@ -54,13 +54,18 @@ class RoleAssumer(Protocol):
     def __call__(self, policy: str, *, session: str) -> Credentials: ...
 
 
+def check_installed() -> None:
+    """Passes when the library for STS is there."""
+    if find_spec("botocore") is None:
+        raise MissingExtra("botocore", extra="vending")
+
+
 def open_role(profile: StorageProfile, access: S3Access) -> RoleAssumer:
     """What assumes the role of a storage profile, with the keys of this access; if it has none, with those that
     botocore finds: the environment, the AWS files, or the machine's role. botocore is loaded with the first
     credentials: it takes half a second, and most servers start without a client that asks for any.
     """
-    if find_spec("botocore") is None:
-        raise MissingExtra("botocore", extra="vending")
+    check_installed()
     lock, clients = Lock(), list[Any]()
 
     def client() -> Any:

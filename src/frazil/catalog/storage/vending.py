@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from frazil.catalog.locations import Place
 from frazil.catalog.storage.policy import Rights, check_apart, session_policy
-from frazil.catalog.storage.sts import Credentials, RoleAssumer
+from frazil.catalog.storage.sts import Credentials, RoleAssumer, open_role, partition_of
+from frazil.catalog.warehouse import Warehouse, Warehouses
 
 KEPT = 4096  # credentials per warehouse
 REUSED_SHARE = 0.5  # of their life: what a client gets lasts at least the other half
@@ -68,3 +69,37 @@ class Vendor:
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
+
+
+class Vendors(Mapping[str, Vendor]):
+    """The vendors of all warehouses that vend, by name; one is opened when it is first asked for, and again when keys
+    or role of its warehouse have changed.
+    """
+
+    def __init__(self, warehouses: Warehouses, *, clock: Callable[[], int]) -> None:
+        self._warehouses, self._clock = warehouses, clock
+        self._opened: dict[str, tuple[Warehouse, Vendor]] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._warehouses.vending
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._warehouses.vending)
+
+    def __len__(self) -> int:
+        return len(self._warehouses.vending)
+
+    def __getitem__(self, name: str) -> Vendor:
+        warehouse = self._warehouses.find(name)
+        if warehouse is None or not warehouse.vends:
+            raise KeyError(name)
+        with self._lock:
+            opened = self._opened.get(name)
+            if opened is None or opened[0] != warehouse:
+                opened = self._opened[name] = (warehouse, self._open(warehouse))
+            return opened[1]
+
+    def _open(self, warehouse: Warehouse) -> Vendor:
+        partition = partition_of(warehouse.profile.role_arn or "")
+        return Vendor(open_role(warehouse.profile, warehouse.access), clock=self._clock, partition=partition)

@@ -50,6 +50,13 @@ def find_above(sql: Sql, key: str, *, warehouse: str, name: Name | None) -> Occu
     return _first(sql.rows(statement, *values, *_own(warehouse, name)))
 
 
+def find_foreign(sql: Sql, key: str, *, warehouse: str) -> Occupant | None:
+    """A table or view of another warehouse whose place is this one, contains it or lies in it."""
+    above = [*keys_above(key), key]
+    statement = f"{_ROW} (place IN ({_marks(above)}) OR (place > ? AND place < ?)) AND warehouse <> ? LIMIT 1"
+    return _first(sql.rows(statement, *above, key, _end(key), warehouse))
+
+
 def find_namespace_above(sql: Sql, key: str) -> Occupant | None:
     """The namespace with a location of its own that contains this place; the innermost of several."""
     values = [*keys_above(key), key]
