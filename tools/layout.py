@@ -90,6 +90,7 @@ LAYOUT = (
             "batch": "runs and the ledger",
             "stream": "Kafka, a commit for each batch",
             "models": "tables that queries over tables make",
+            "graph": "pipelines and models: order, selectors, lineage, drawings",
         },
     ),
     Package("project", "a user's lakehouse.py"),

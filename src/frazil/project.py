@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from frazil.errors import ProjectError
 from frazil.pipelines import Pipeline
+from frazil.pipelines.graph import Graph
 from frazil.pipelines.models import Model, load_models
 from frazil.tables import Table
 
@@ -29,6 +30,11 @@ class Project:
     tables: tuple[Table, ...]
     pipelines: tuple[Pipeline, ...]
     models: tuple[Model, ...] = ()
+
+    @property
+    def graph(self) -> Graph:
+        """The pipelines and models, in an order in which each comes after what it reads."""
+        return Graph.of(self.pipelines, self.models, self.tables)
 
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline of that name."""

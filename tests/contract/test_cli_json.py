@@ -158,6 +158,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "drift": (),
     "run": ("daily",),
     "submit": ("daily", "--master", "local[2]", "--dry-run"),
+    "graph": ("daily", "--columns"),
     "runs": ("lake.sales",),
     "tables": (),
     "query": ("SELECT id, name FROM lake.t ORDER BY id",),

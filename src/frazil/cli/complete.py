@@ -1,13 +1,15 @@
-"""Completion in the shell of tables, namespaces, pipelines, branches and tags.
+"""Completion in the shell of tables, namespaces, pipelines, models, branches and tags.
 
 A completer must be quick and silent: it asks the catalog over plain HTTP, for a second and a half at most, and gives
-nothing when the catalog cannot be reached. Pipelines are found by parsing `lakehouse.py`, which is not executed.
+nothing when the catalog cannot be reached. Pipelines and models are found by parsing `lakehouse.py`, which is not
+executed, and by the files of `models/`.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
@@ -61,6 +63,15 @@ def complete_namespaces(ctx: click.Context, _: click.Parameter, incomplete: str)
 def complete_pipelines(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Pipelines that `lakehouse.py` in this folder declares."""
     return [name for name in find_pipelines(Path.cwd()) if name.startswith(incomplete)]
+
+
+@_quiet
+def complete_selectors(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Pipelines and models of this folder, after what a selector may begin with: `+`, `2+`, `a,`."""
+    begin = re.match(r"(?:.*,)?(?:\d*\+)?", incomplete)
+    prefix = begin[0] if begin else ""
+    names = sorted({*find_pipelines(Path.cwd()), *find_models(Path.cwd())})
+    return [prefix + name for name in names if name.startswith(incomplete.removeprefix(prefix))]
 
 
 @_quiet
@@ -164,17 +175,39 @@ class RestCatalog:
 # --- pipelines -------------------------------------------------------------------------------------------------------
 
 
-def find_pipelines(folder: Path, file: str = FILE_NAME, known: set[Path] | None = None) -> list[str]:
+def find_pipelines(folder: Path) -> list[str]:
     """The names of the pipelines in a project's file, and in modules of the folder that it imports."""
+    functions = (node for tree in _trees(folder) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return sorted({name for node in functions for name in _pipeline_names(node)})
+
+
+def find_models(folder: Path) -> list[str]:
+    """The names of the models in the same files, and in the files of `models/`."""
+    calls = (node for tree in _trees(folder) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    names = {name for node in calls for name in _model_names(node)}
+    root = folder / "models"
+    for path in root.rglob("*.sql"):
+        text = path.read_text(encoding="utf-8")
+        header = re.match(r"(?:\s*--.*\n)*?\s*--\s*name:\s+(\S+)", text)
+        names.add(header[1] if header else ".".join(path.relative_to(root).with_suffix("").parts))
+    return sorted(names)
+
+
+def _trees(folder: Path, file: str = FILE_NAME, known: set[Path] | None = None) -> Iterator[ast.Module]:
+    """The syntax trees of a project's file, and of the modules of the folder that it imports."""
     path, known = folder / file, set() if known is None else known
     if path in known or not path.is_file():
-        return []
+        return
     known.add(path)
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = [name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for name in _pipeline_names(node)]
+    yield tree
     for module in _imported(tree):
-        names += find_pipelines(folder, f"{module}.py", known)
-    return sorted(set(names))
+        yield from _trees(folder, f"{module}.py", known)
+
+
+def _model_names(call: ast.Call) -> Iterator[str]:
+    if ast.unparse(call.func).split(".")[-1] == "model" and call.args and isinstance(call.args[0], ast.Constant):
+        yield str(call.args[0].value)
 
 
 def _pipeline_names(function: ast.FunctionDef) -> Iterator[str]:

@@ -141,7 +141,7 @@ def find_undeclared(project: Project, chosen: Sequence[Table], catalog: FrazilCa
     """
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    declared = {table.name for table in project.tables}
+    declared = {*(table.name for table in project.tables), *(model.name for model in project.models)}
     undeclared: set[str] = set()
     for namespace in sorted({table.namespace for table in chosen}):
         try:

@@ -92,3 +92,7 @@ SELECT 'é𝄞' AS `ü`, s.x.id FROM s.x
 -- case: short and whole names in one query
 SELECT x.id FROM s.x WHERE EXISTS (SELECT x.id FROM t.x WHERE x.id = s.x.id)
 => SELECT s_x.id FROM v_sx AS s_x WHERE EXISTS (SELECT x.id FROM v_tx AS x WHERE x.id = s_x.id)
+
+-- case: a column of an alias that together look like the table
+SELECT s.x FROM s.x JOIN s.y AS s
+=> SELECT s.x FROM v_sx AS x JOIN v_sy AS s

@@ -122,6 +122,7 @@ X = "silver.x"
         ("SELECT * FROM s.c WHERE id IN (SELECT id FROM silver.x)", "unread|subquery"),
         ("SELECT * FROM silver.x WHERE ts = (SELECT max(ts) FROM silver.x)", "subquery"),
         ("SELECT id FROM silver.x UNION ALL SELECT id FROM s.c", "unread"),
+        ("WITH y AS (SELECT * FROM silver.x) SELECT * FROM s.c", "unread"),
         ("SELECT id FROM silver.x UNION SELECT -id FROM silver.x", "set"),
         ("SELECT id FROM silver.x EXCEPT SELECT id FROM silver.x", "set"),
     ],

@@ -1,0 +1,29 @@
+"""The graph of pipelines and models: order, selection, lineage of columns, drawings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.pipelines.graph.lineage import ColumnLineage, Lineage, trace_columns
+    from frazil.pipelines.graph.nodes import Graph, Kind, Node
+    from frazil.pipelines.graph.render import as_dot, as_json, as_mermaid, as_text
+    from frazil.pipelines.graph.selectors import select
+
+__all__ = [
+    "ColumnLineage",
+    "Graph",
+    "Kind",
+    "Lineage",
+    "Node",
+    "as_dot",
+    "as_json",
+    "as_mermaid",
+    "as_text",
+    "select",
+    "trace_columns",
+]
+
+__getattr__ = lazy_names(__name__)
