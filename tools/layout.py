@@ -73,7 +73,7 @@ LAYOUT = (
     ),
     Package("vector", "vector search: the index, its segments, exact search, and both over a scan"),
     Package("tables", "tables as code: declare -> compare -> steps -> apply, drift, import"),
-    Package("history", "log, diff, rollback, branches and tags"),
+    Package("history", "log, diff, rollback, branches and tags; bisect and blame"),
     Package(
         "sinks",
         "the hosts of the write path: Python, Bytewax, Daft",

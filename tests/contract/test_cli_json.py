@@ -30,7 +30,19 @@ from tests.contract.history_lake import SCHEMA, rows
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/cli-json.md"
 # Keys whose value is an object with keys of its own: names of files, reasons, source partitions.
-MAPS = {"copies", "reasons", "failed", "base", "reached", "merged", "raw", "position", "skipped-by"}
+MAPS = {
+    "copies",
+    "reasons",
+    "failed",
+    "base",
+    "reached",
+    "merged",
+    "raw",
+    "position",
+    "skipped-by",
+    "summary",
+    "values",
+}
 # Documented elsewhere, or by the section of a command with the same result.
 OTHERS = {"tag list": "branch list", "tag create": "branch create", "tag drop": "branch drop", "status": "up"}
 # Prints what `status` prints; and lines, not one document: see below.
@@ -165,6 +177,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "search": ("lake.words", "--vector", "[1, 2]", "-k", "1", "--columns", "embedding"),
     "log": ("lake.t",),
     "diff": ("lake.t", "FIRST"),
+    "bisect": ("lake.t", "--check", "id <> 2"),
+    "blame": ("lake.t", "--where", "id = 2"),
     "explain": ("lake.t", "--where", "id > 1"),
     "branch list": ("lake.t",),
     "branch create": ("lake.t", "audit"),

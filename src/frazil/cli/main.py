@@ -47,6 +47,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "explain": ("frazil.cli.explain:explain", "Show which files a scan of a table skips, and why."),
         "log": ("frazil.cli.log:log", "Show the snapshots of a table."),
         "diff": ("frazil.cli.diff:diff", "Show what changed in a table between two snapshots."),
+        "bisect": ("frazil.cli.bisect:bisect", "Find the first snapshot of a table that fails a check."),
+        "blame": ("frazil.cli.blame:blame", "Show where rows came from: file, snapshot, run and source."),
         "rollback": ("frazil.cli.rollback:rollback", "Go back to an older snapshot; shows first what that undoes."),
         "branch": ("frazil.cli.refs:branch", "List, create, drop and publish the branches of a table."),
         "tag": ("frazil.cli.refs:tag", "List, create and drop the tags of a table."),

@@ -120,7 +120,7 @@ class Lake(LakeAccess):
             return Result(query_elsewhere(self, query, engine, at=at, write=write))
         from frazil.lake.query import run_query
 
-        return Result(run_query(self, query, at=at))
+        return Result(run_query(self, query, self.table, at=at))
 
     def plan(self, declared: Table | Iterable[Table]) -> Steps:
         """What `apply` would change. Changes nothing."""

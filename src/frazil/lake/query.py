@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import FrazilError, NoSuchTable, QueryError
 from frazil.lake.nearest_sql import NearestCall, is_nearest
-from frazil.lake.table import LakeTable
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
 
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from frazil.lake.access import LakeAccess
+    from frazil.scan import Scan
     from frazil.scan.engines import NearestDataset, ScanDataset
+    from frazil.scan.reading import RowScan
 
 Node = dict[str, Any]  # a piece of DuckDB's syntax tree, as JSON
 BATCH_ROWS = 65_536
@@ -34,11 +35,33 @@ DOTTED = re.compile(r'(?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))+')
 ATTACHED = "lake"  # how a table's name may begin, as in DuckDB with its own extension
 
 
-def run_query(lake: LakeAccess, sql: str, *, at: Named | None = None) -> pa.RecordBatchReader:
-    """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too."""
+class Readable(Protocol):
+    """A table of the lake, as a query reads it: `LakeTable`."""
+
+    def scan(self, filter: str | None = None, *, at: Named | None = None) -> Scan:
+        """Its rows."""
+
+
+OpenTable = Callable[[str], Readable]
+
+
+def run_query(
+    lake: LakeAccess,
+    sql: str,
+    open_table: OpenTable,
+    *,
+    at: Named | None = None,
+    scans: Mapping[str, RowScan] | None = None,
+) -> pa.RecordBatchReader:
+    """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too.
+
+    `scans` are rows that the query names without a namespace.
+    """
     duckdb = import_duckdb()
     con = connect_closed()
-    tables = QueryTables(lake, con, at)
+    tables = QueryTables(lake, con, at, open_table)
+    for name, scan in (scans or {}).items():
+        tables.register(name, scan)
     try:
         return _closing(con.execute(tables.resolve(sql)).to_arrow_reader(BATCH_ROWS), tables)
     except duckdb.Error as exc:
@@ -52,8 +75,10 @@ def run_query(lake: LakeAccess, sql: str, *, at: Named | None = None) -> pa.Reco
 class QueryTables:
     """The tables of a query as views of a DuckDB: each reads from a scan at the point that is meant."""
 
-    def __init__(self, lake: LakeAccess, con: duckdb.DuckDBPyConnection, at: Named | None) -> None:
-        self._lake, self._at, self.con = lake, at, con
+    def __init__(
+        self, lake: LakeAccess, con: duckdb.DuckDBPyConnection, at: Named | None, open_table: OpenTable
+    ) -> None:
+        self._lake, self._at, self.con, self._open_table = lake, at, con, open_table
         self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
         self.datasets: list[ScanDataset | NearestDataset] = []
         self._pending: list[str] = []  # views that are being opened
@@ -120,7 +145,7 @@ class QueryTables:
         name = call.table if "." in call.table or not namespace else f"{namespace}.{call.table}"
         at = call.options.get("at")
         point = _point_of(self._lake, name, None, self._at if at is None else at)
-        scan = LakeTable(self._lake, name).scan(call.options.get("filter"), at=None if point is None else _named(point))
+        scan = self._open_table(name).scan(call.options.get("filter"), at=None if point is None else _named(point))
         table = self._add(NearestDataset.of(call.run(scan)), "frazil_nearest")
         place = {"schema_name": "", "table_name": table, "catalog_name": "", "at_clause": None}
         kept = {key: node[key] for key in ("sample", "query_location", "column_name_alias")}
@@ -187,10 +212,18 @@ class QueryTables:
             self._create(schema, table, f"SELECT * FROM {self._register(name, point)}")  # noqa: S608  # our own name
         return self._made[key]
 
+    def register(self, name: str, scan: RowScan) -> None:
+        """Makes the rows of a scan a table of the query."""
+        from frazil.scan.engines import ScanDataset
+
+        dataset = ScanDataset.of(scan)
+        self.datasets.append(dataset)
+        self.con.register(name, dataset)
+
     def _register(self, name: str, point: Point | None) -> str:
         from frazil.scan.engines import ScanDataset
 
-        scan = LakeTable(self._lake, name).scan(at=None if point is None else _named(point))
+        scan = self._open_table(name).scan(at=None if point is None else _named(point))
         return self._add(ScanDataset.of(scan), "frazil_scan")
 
     def _add(self, dataset: ScanDataset | NearestDataset, kind: str) -> str:

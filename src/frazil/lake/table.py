@@ -13,12 +13,16 @@ from frazil.moved import former_keywords, warn_former
 from frazil.names import as_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
 
     from frazil.history import (
+        Bisection,
+        BisectStep,
+        Blame,
         DropPlan,
         LogEntry,
         PublishPlan,
@@ -401,6 +405,53 @@ class LakeTable:
         table = self.load()
         before, after = self._point(table, since), self._point(table, until)
         return diff_rows(table, before, after, key=as_columns(key, argument="key"), limit=limit)
+
+    def bisect(
+        self,
+        checks: str | Sequence[str],
+        *,
+        ref: str = MAIN,
+        good: Named | None = None,
+        bad: Named | None = None,
+        all: bool = False,
+        samples: int = 5,
+        on_step: Callable[[BisectStep], None] | None = None,
+    ) -> Bisection:
+        """The first snapshot in which a check fails, by binary search: `bisect("amount < 1e6")`.
+
+        A check is a condition on rows, as in `Table(..., checks=[...])`, or a query that finds wrong rows, as in
+        `audit=[...]` of a pipeline: `SELECT ... FROM {table} ...`. The search goes from `good` (the oldest snapshot
+        that is kept) to `bad` (the newest of `ref`), by parent. It assumes that the check changes once; with `all`,
+        every snapshot is checked, and `flips` of the result are all changes. `on_step` is called after each snapshot.
+        """
+        from frazil.history import BisectRequest, bisect_table
+        from frazil.lake.query import run_query
+
+        texts = (checks,) if isinstance(checks, str) else tuple(checks)
+        request = BisectRequest(texts, ref=ref, good=good, bad=bad, all=all, samples=samples)
+        table = self.load()
+
+        def query(sql: str, scans: dict[str, RowScan]) -> pa.RecordBatchReader:
+            return run_query(self.lake, sql, lambda name: LakeTable(self.lake, name), scans=scans)
+
+        source = self.lake.source(table)
+        return bisect_table(self.lake.catalog, table, source, request, run_query=query, on_step=on_step)
+
+    def blame(
+        self, where: str, *, at: Named = MAIN, columns: str | Sequence[str] | None = None, limit: int = 20
+    ) -> Blame:
+        """Where rows came from: `blame("amount >= 1e6")`.
+
+        For each of the first `limit` rows for which the condition is true: its file, the snapshot that brought it, the
+        run or sink that made the snapshot, and the landing files, offsets or tables that it was made from. Rows that
+        compaction or an upsert only rewrote are followed to where they came in.
+        """
+        from frazil.history import BlameRequest, blame_rows
+
+        chosen = None if columns is None else as_columns(columns)
+        table = self.load()
+        request = BlameRequest(where, at=at, columns=chosen, limit=limit)
+        return blame_rows(self.lake.catalog, table, self.lake.source(table), request)
 
     @former_keywords(to="at")
     def plan_rollback(self, at: Named, *, ref: str = MAIN) -> RollbackPlan:

@@ -8,7 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.pipelines.audited import Audit
-    from frazil.pipelines.declare import Drift, Pipeline, is_query, pipeline
+    from frazil.pipelines.declare import Drift, Pipeline, pipeline
     from frazil.pipelines.function import failed, transform
     from frazil.pipelines.labels import check_labels
     from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_companion, read_ledger
@@ -32,7 +32,6 @@ __all__ = [
     "check_labels",
     "check_staged",
     "failed",
-    "is_query",
     "ledger_of",
     "ledger_rows",
     "note_run",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from frazil.errors import AuditFailed, PipelineError
-from frazil.pipelines.declare import is_query
 from frazil.spark import spark_error, spark_errors
+from frazil.write.contract import is_query
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier

@@ -14,6 +14,7 @@ from frazil.pipelines.labels import check_labels
 from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
 from frazil.pipelines.table_inputs import Reading, TableInput, check_reading, check_source, inputs_of
 from frazil.tables import Table
+from frazil.write.contract import is_query
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
@@ -360,15 +361,6 @@ def _check_audit(declared: Pipeline) -> None:
                 check=check,
                 problem="no-table",
             )
-
-
-def is_query(check: str) -> bool:
-    """Whether an audit is a query, and not a condition.
-
-    >>> is_query("SELECT 1 FROM {table}"), is_query("selected >= 0")
-    (True, False)
-    """
-    return re.match(r"\s*(SELECT|WITH)\s", check, re.IGNORECASE) is not None
 
 
 def _wrong(declared: Pipeline, argument: str, what: str, **facts: Unpack[Facts]) -> DeclarationError:

@@ -215,3 +215,62 @@ def test_query_prints_tables_json_and_csv(shell: Shell) -> None:
     ]
     with raises(QueryError, problem="exclusive-options"):
         shell.run("query", sql, "--ref", "main", "--at", "2024-01-18")
+
+
+# --- bisect and blame ------------------------------------------------------------------------------------------------
+
+
+def test_bisect_names_the_snapshot_its_rows_and_what_to_run_next(shell: Shell) -> None:
+    past = shell.past
+    good, bad = past.append(1), past.append(2, 200, 201)
+    past.append(3)
+    result = shell.run("bisect", past.name, "--check", "id < 100", "--samples", "1")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (0, f"snapshot {past.head()} (3 of 3) fails")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"{past.name}: snapshot {bad} is the first that fails: id < 100"
+    assert [line.strip().partition("  (")[0] for line in lines[2:5]] == [
+        "2 rows fail:",
+        "id=200, name=n200",
+        "... and 1 more (--samples)",
+    ]
+    assert lines[5].startswith("  checked 3 of 3 snapshots: ")
+    assert lines[-3:] == [
+        f"    frazil diff {past.name} {good} {bad}",
+        f"    frazil rollback {past.name} --at {good}",
+        f"    frazil blame {past.name} --at {bad} --where 'NOT (id < 100)'",
+    ]
+
+
+def test_bisect_exits_with_3_if_there_is_no_first_snapshot_that_fails(shell: Shell) -> None:
+    past = shell.past
+    first, second = past.append(200), past.append(1)
+    past.append(2)
+    passes = shell.run("bisect", past.name, "--check", "id < 300")
+    assert (passes.exit_code, "--all" in passes.stdout) == (3, True)
+    past.expire([first])
+    older = shell.run("bisect", past.name, "--check", "id < 100", "--all", "--output", "json")
+    document = json.loads(older.stdout)
+    assert (older.exit_code, document["outcome"]) == (3, "older")
+    assert [(flip["snapshot"]["snapshot_id"], flip["fails"]) for flip in document["flips"]] == [(second, True)]
+    text = shell.run("bisect", past.name, "--check", "id < 100").stdout
+    assert f"rows that fail are in files that were added by snapshot {first} (expired)" in text
+
+
+def test_blame_draws_the_way_of_a_row_to_its_source(shell: Shell) -> None:
+    past = shell.past
+    with past.sink("orders") as sink:
+        (added,) = past.fill(sink, 2)
+    past.table.maintain("compact", dry_run=False, rewrite_all=True)
+    tree = shell.said("blame", past.name, "--where", "id = 1", "--columns", "id").splitlines()
+    assert tree[:2] == [f"{past.name} at snapshot {past.head()}: 1 row where id = 1", "id=1"]
+    assert [line.partition(" of 2")[0] for line in tree[3:]] == [
+        f"├─ rewritten by snapshot {past.head()}",
+        f"└─ came with snapshot {added}",
+        "   ├─ sink part orders/part-0, commit 1",
+        "   └─ source partition 0, offsets up to 1",
+    ]
+    assert "no row where id = 9" in shell.said("blame", past.name, "--where", "id = 9")
+    assert (
+        shell.said("blame", past.name, "--where", "id >= 0", "--limit", "1").splitlines()[-1]
+        == "... and more (--limit)"
+    )

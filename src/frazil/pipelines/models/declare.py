@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from frazil.errors import DeclarationError, Facts, MissingExtra
 from frazil.names import TABLE_NAME, as_columns, name_parts
-from frazil.pipelines import check_labels, is_query
+from frazil.pipelines import check_labels
 from frazil.tables import Column, Table, parse_partition
+from frazil.write.contract import is_query
 
 if TYPE_CHECKING:
     from frazil.pipelines.models.sql import Query

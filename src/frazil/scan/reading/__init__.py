@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from frazil.scan.reading.nearest import NearestRows, Searchable
     from frazil.scan.reading.positions import Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
-    from frazil.scan.reading.read import differing_files, plan_snapshot, read_each_file, read_tasks, scan_rows
+    from frazil.scan.reading.read import (
+        differing_files,
+        file_identity,
+        plan_snapshot,
+        read_each_file,
+        read_tasks,
+        scan_rows,
+    )
     from frazil.scan.reading.read_plan import ReadPlan
     from frazil.scan.reading.removals import Removals
     from frazil.scan.reading.rowgroups import RowGroup
@@ -39,6 +46,7 @@ __all__ = [
     "as_filter",
     "differing_files",
     "file_columns",
+    "file_identity",
     "find_fields",
     "identity_values",
     "kept_rows",

@@ -54,15 +54,17 @@ def differing_files(table: Table, before_id: int, after_id: int) -> tuple[list[F
     """
     source = Source.of(table.io)
     plans = [
-        {_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)
+        {file_identity(task): task for task in plan_snapshot(table, number, source)} for number in (before_id, after_id)
     ]
     shared = plans[0].keys() & plans[1].keys()
     old, new = ([task for key, task in plan.items() if key not in shared] for plan in plans)
     return old, new
 
 
-def _identity(task: FileTask) -> tuple[str, frozenset[tuple[str, int | None]]]:
-    """Several deletion vectors may lie in one file: where they lie in it tells them apart."""
+def file_identity(task: FileTask) -> tuple[str, frozenset[tuple[str, int | None]]]:
+    """A file and its deletes: two tasks with the same have the same rows. Several deletion vectors may lie in one file:
+    where they lie in it tells them apart.
+    """
     return task.path, frozenset((response.path, response.fact("content_offset")) for response in task.deletes)
 
 

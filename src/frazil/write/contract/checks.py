@@ -7,7 +7,7 @@ Spark SQL, so that a check means the same in a pipeline.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,7 @@ from frazil.write.files import column_at
 # A column, or one value for all rows; Arrow publishes no types.
 Values = Any
 Evaluate = Callable[[pa.Table], Values]
+LONG_MAX = 2**63 - 1
 _SHORTER = "write several checks: a row must pass all of them"
 
 
@@ -30,9 +31,26 @@ class Check:
 
     text: str
     evaluate: Evaluate
+    # the parsed text; sqlglot is optional, and so are its types
+    tree: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The top-level columns that it reads."""
+        from sqlglot import exp
+
+        return frozenset(node.parts[0].name for node in self.tree.find_all(exp.Column))
 
     def fails(self, rows: pa.Table) -> pa.ChunkedArray | None:
         """True where a row fails; None when all pass."""
+        passed = pc.fill_null(self._values(rows), True)
+        return None if pc.all(passed, min_count=0).as_py() else pc.invert(passed)
+
+    def holds(self, rows: pa.Table) -> pa.ChunkedArray:
+        """True where the condition is true; false where it is false or NULL."""
+        return pc.fill_null(self._values(rows), False)
+
+    def _values(self, rows: pa.Table) -> pa.ChunkedArray:
         try:
             values = self.evaluate(rows)
         except pa.ArrowException as exc:
@@ -40,9 +58,8 @@ class Check:
                 f"check '{self.text}' cannot be computed: {str(exc).splitlines()[0]}", check=self.text
             ) from exc
         if isinstance(values, pa.Scalar):
-            values = pa.chunked_array([pa.array([values.as_py()] * rows.num_rows, pa.bool_())])
-        passed = pc.fill_null(values, True)
-        return None if pc.all(passed, min_count=0).as_py() else pc.invert(passed)
+            return pa.chunked_array([pa.array([values.as_py()] * rows.num_rows, pa.bool_())])
+        return values
 
 
 def compile_checks(texts: Sequence[str], schema: pa.Schema) -> tuple[Check, ...]:
@@ -63,7 +80,7 @@ def _compile(text: str, schema: pa.Schema) -> Check:
         raise CheckError(message, hint=_SHORTER, check=text, reason=reason, problem="too-deep")
     try:
         tree = sqlglot.parse_one(text, read="spark")
-        check = Check(text, _Compiler(text, schema).visit(tree))
+        check = Check(text, _Compiler(text, schema).visit(tree), tree)
         kind = check.evaluate(schema.empty_table()).type
     except SqlglotError as exc:
         message = f"check '{text}' is not a SQL expression: {str(exc).splitlines()[0]}"
@@ -83,6 +100,12 @@ def _compile(text: str, schema: pa.Schema) -> Check:
         message = f"check '{text}' gives {kind}, expected true or false"
         raise CheckError(message, check=text, expected="boolean", got=str(kind), problem="not-boolean")
     return check
+
+
+def split_comparison(text: str, left: Any, right: Any, schema: pa.Schema) -> tuple[Values, Values]:
+    """The two sides of a comparison over no rows, as `Check` compares them: a side without columns is a scalar."""
+    compiler, rows = _Compiler(text, schema), schema.empty_table()
+    return _alike(compiler.visit(left)(rows), compiler.visit(right)(rows))
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -233,7 +256,8 @@ def _scalar(node: Any) -> pa.Scalar:
     if node.is_string:
         return pa.scalar(str(node.this))
     text = str(node.this)
-    return pa.scalar(int(text)) if text.isdigit() else pa.scalar(Decimal(text))
+    is_long = text.isdigit() and int(text) <= LONG_MAX
+    return pa.scalar(int(text)) if is_long else pa.scalar(Decimal(text))
 
 
 def _alike(left: Values, right: Values) -> tuple[Values, Values]:

@@ -21,6 +21,15 @@ _TYPE = re.compile(
 _CONDITION = re.compile(r"\b(?:ON|USING)\b")
 
 
+def is_query(check: str) -> bool:
+    """Whether a check is a query that finds wrong rows, and not a condition.
+
+    >>> is_query("SELECT 1 FROM {table}"), is_query("selected >= 0")
+    (True, False)
+    """
+    return re.match(r"\s*(SELECT|WITH)\s", check, re.IGNORECASE) is not None
+
+
 def why_unreadable(sql: str) -> str | None:
     """Why a text cannot be given to the parser, for an error message; None if it can. Texts and comments inside are not
     distinguished.
