@@ -62,7 +62,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "catalog": ("frazil.cli.catalog:catalog", "Maintain the catalog's database and files."),
         "warehouse": (
             "frazil.cli.warehouse:warehouse",
-            "Create, change and drop warehouses in the database, and check them.",
+            "Keep warehouses in the database; check what credentials open.",
         ),
         "config": ("frazil.cli.config:config", "Show the settings that hold here and where each came from."),
         "doctor": ("frazil.cli.doctor:doctor", "Check this machine, the catalog and the local servers."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from frazil.cli.complete import complete_pipelines
+from frazil.cli.complete import complete_selectors
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.progress import spark_progress
@@ -29,7 +29,7 @@ SHOWN_FILES = 20
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_pipelines)
+@click.argument("names", nargs=-1, metavar="[SELECTOR]...", shell_complete=complete_selectors)
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded or computed, and why; change nothing.")
 @click.option("--atomic", is_flag=True, help="Publish all tables that are computed in one commit, or none of them.")
 @click.option("--full-refresh", is_flag=True, help="Compute the named tables from all rows of their inputs.")
@@ -41,8 +41,9 @@ def run(
 ) -> None:
     """Load and compute what is new: pipelines and models, once.
 
-    NAMEs are pipelines or models; without any, all that load files or read tables run, in the order of the graph. A
-    pipeline over Kafka is run only if it is named.
+    A SELECTOR is a pipeline, model or table, or a pattern (gold.*); +NAME adds what it depends on, NAME+ what depends
+    on it; tag:NAME and group:NAME select by label. Without any, all run, in the order of the graph. A pipeline over
+    Kafka is run only if it is named.
     """
     project = load_project(Path.cwd())
     loaders, derivations = _choose(project, names)
@@ -73,24 +74,18 @@ def _choose(project: Project, names: Sequence[str]) -> tuple[list[Pipeline], lis
     """The pipelines that load, and what reads tables, both in order."""
     if len(names) == 1 and any(pipeline.name == names[0] and not pipeline.inputs for pipeline in project.pipelines):
         return [project.pipeline(names[0])], []  # without a library that reads SQL
-    from frazil.pipelines.models import derivation_of, in_order
+    from frazil.pipelines.graph import select
+    from frazil.pipelines.models import derivation_of
     from frazil.pipelines.sources import KafkaSource
 
     every: list[Pipeline | Model] = [*project.pipelines, *project.models]
     declared = {each.name: each for each in every}
-    if unknown := [name for name in names if name not in declared]:
-        known = ", ".join(declared) or "none"
-        raise ProjectError(
-            f"{project.folder} declares no pipeline or model '{unknown[0]}'; it declares: {known}",
-            path=str(project.folder),
-            pipeline=unknown[0],
-        )
-    chosen = [declared[name] for name in names] if names else list(declared.values())
+    chosen = [declared[node.name] for node in select(project.graph, names)]
     derived = [each for each in chosen if not isinstance(each, Pipeline) or each.inputs]
     loaders = [each for each in chosen if isinstance(each, Pipeline) and not each.inputs]
-    if not names:
-        loaders = [each for each in loaders if not isinstance(each.source, KafkaSource)]
-    return loaders, in_order([derivation_of(each) for each in derived])
+    named = {name for name in names if name in declared}
+    loaders = [each for each in loaders if each.name in named or not isinstance(each.source, KafkaSource)]
+    return loaders, [derivation_of(each) for each in derived]
 
 
 def _run_loader(

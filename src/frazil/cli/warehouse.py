@@ -34,7 +34,7 @@ REMOVABLE = ("endpoint", "role_arn", "sts_endpoint")  # by an empty text
 
 @click.group()
 def warehouse() -> None:
-    """Create, list, change and drop the warehouses in the catalog's database; check what credentials open."""
+    """Keep warehouses in the database; check what credentials open."""
 
 
 def _profile_options(command: Command) -> Command:
