@@ -103,7 +103,7 @@ LAYOUT = (
         {
             "files": "metadata files on disk and S3",
             "store": "SQL",
-            "storage": "short-lived credentials for the files of one table",
+            "storage": "access to the files of one table: short-lived credentials, signed requests",
             "access": "what each route needs, and the gate that every request passes",
             "operations": "one function for each operation",
         },

@@ -126,11 +126,13 @@ class Limits(_Section):
 
 
 class StorageProfile(_Section):
-    """How clients of a warehouse get credentials for its object store."""
+    """How clients of a warehouse reach its object store without keys of their own."""
 
     role_arn: str | None = None  # the role that the server assumes for each table; without it none are vended
     sts_endpoint: str | None = None  # without it, the endpoint of the object store, else that of AWS
     session_seconds: int = Field(default=3600, ge=900, le=43200)  # how long credentials last
+    remote_signing: bool = False  # the server signs the requests of clients, one by one
+    unchecked_batch_deletes: bool = False  # also batch deletes, if the store does not hold them to their signed body
 
 
 class OidcIssuer(_Section):

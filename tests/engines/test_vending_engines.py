@@ -1,4 +1,4 @@
-"""Engines on the local stack's object store with vended credentials, and no keys of their own.
+"""Engines on the local stack's object store with vended credentials or signed requests, and no keys of their own.
 
 The catalog has authentication on, and each engine is a principal with the privilege `create` on one namespace. It is
 configured by what `frazil connect` prints to this principal, and by nothing else.
@@ -175,6 +175,8 @@ def guarded(stack: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     service = Catalog(stack.settings)
     variables = {**service.s3_place(), **service.s3_keys(), **service.role()}
     variables["FRAZIL_SERVER__PEPPER_FILE"] = str(folder / "pepper")
+    variables["FRAZIL_SERVER__STORAGE__DEFAULT__REMOTE_SIGNING"] = "true"
+    variables["FRAZIL_SERVER__STORAGE__DEFAULT__UNCHECKED_BATCH_DELETES"] = "true"
     place = f"s3://{stack.settings.stack.bucket}/guarded"
     options = ["--authentication", "keys"]
     with operator(f"sqlite:///{folder / 'catalog.db'}", folder / "pepper") as owner:
@@ -306,6 +308,37 @@ def test_spark_reads_and_writes_where_authentication_is_off(stack: Project, spar
     spark.sql("CREATE TABLE open.ns.spark (id BIGINT) USING iceberg")
     spark.sql("INSERT INTO open.ns.spark VALUES (1), (2), (3)")
     assert spark.sql("SELECT sum(id) FROM open.ns.spark") == [[6]]
+
+
+def test_spark_reads_writes_and_expires_with_signed_requests(guarded: Guarded, spark: Spark) -> None:
+    user = guarded.user("signed", oauth=True)
+    lines = user.run(sys.executable, "-m", "frazil", "connect", "spark", "--signed").splitlines()
+    properties = dict(line.split(maxsplit=1) for line in lines if line.startswith("spark.sql.catalog.lake"))
+    properties["spark.sql.catalog.lake.credential"] = user.environment[CREDENTIAL]  # Spark has another user's variable
+    assert not [name for name in properties if "key" in name]
+    for name, value in properties.items():
+        spark.sql(f"SET `{name.replace('catalog.lake', 'catalog.signed')}`=`{value}`")
+    spark.sql("CREATE TABLE signed.lab.sales (id BIGINT, v STRING) USING iceberg")
+    spark.sql("INSERT INTO signed.lab.sales VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    spark.sql(
+        "MERGE INTO signed.lab.sales t USING (SELECT 2 AS id, 'x' AS v UNION ALL SELECT 4, 'd') s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql("DELETE FROM signed.lab.sales WHERE id = 1")
+    assert spark.sql("SELECT * FROM signed.lab.sales ORDER BY id") == [[2, "x"], [3, "c"], [4, "d"]]
+    # staged: it has files before it exists; and names of folders with encoded slashes
+    query = "SELECT id, concat('a//', v) AS v FROM signed.lab.sales WHERE id > 2"
+    spark.sql(f"CREATE TABLE signed.lab.made USING iceberg PARTITIONED BY (v) AS {query}")
+    assert spark.sql("SELECT v FROM signed.lab.made ORDER BY v") == [["a//c"], ["a//d"]]
+    assert "The request is not signed" in spark.error("INSERT INTO signed.lab.shared VALUES (4)")
+    assert "TABLE_OR_VIEW_NOT_FOUND" in spark.error("SELECT * FROM signed.hidden.secret")
+    until = "older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1"
+    [[data_files, *_]] = spark.sql(f"CALL signed.system.expire_snapshots(table => 'lab.sales', {until})")
+    assert data_files > 0  # by batch deletes
+    spark.sql("DROP TABLE signed.lab.sales PURGE")
+    bucket = guarded.stack.settings.stack.bucket
+    left = s3_client(guarded.stack).list_objects_v2(Bucket=bucket, Prefix="guarded/lab/sales/").get("Contents", [])
+    assert [entry["Key"] for entry in left if not entry["Key"].endswith("/")] == []
 
 
 class KeylessTrino(Trino):

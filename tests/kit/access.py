@@ -21,7 +21,7 @@ from frazil.catalog import (
 )
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.database import Database
-from frazil.config import Limits, OidcIssuer
+from frazil.config import Limits, OidcIssuer, StorageProfile
 from tests.kit.catalog_databases import Client
 
 SERVER = Target("server")
@@ -107,14 +107,27 @@ class Guarded(Operator):
 
 @contextmanager
 def guarded_catalog(
-    folder: Path, database: str, *, oidc: Mapping[str, OidcIssuer] | None = None, limits: Limits | None = None
+    folder: Path,
+    database: str,
+    *,
+    oidc: Mapping[str, OidcIssuer] | None = None,
+    limits: Limits | None = None,
+    warehouses: Mapping[str, str] | None = None,
+    storage: Mapping[str, StorageProfile] | None = None,
+    allow_overlap: bool = False,
 ) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
-    warehouses = {"default": str(folder / "warehouse"), "cold": str(folder / "cold")}
     with operator(database, folder / "pepper") as owner:
         token = owner.token("root", roles=["admin"])
         with running_catalog(
-            folder, database=database, warehouses=warehouses, authentication="keys", oidc=oidc, limits=limits
+            folder,
+            database=database,
+            warehouses=warehouses or {"default": str(folder / "warehouse"), "cold": str(folder / "cold")},
+            authentication="keys",
+            oidc=oidc,
+            limits=limits,
+            storage=storage,
+            allow_overlap=allow_overlap,
         ) as server:
             admin = Client(server.uri, session=bearer_session(token))
             guarded = Guarded(database=owner.database, pepper=owner.pepper, server=server, admin=admin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,13 @@ class Vending:
 
     properties: ClassVar[dict[str, str]] = {"s3.endpoint": "https://s3:2"}
     vends_credentials = True
+    signs_requests = True
+
+
+class Signing(Vending):
+    """One that signs, and does not vend."""
+
+    vends_credentials = False
 
 
 @pytest.mark.parametrize(
@@ -121,6 +129,37 @@ def test_who_has_no_keys_gets_credentials_of_the_catalog(
         monkeypatch.setenv(name, value)
     settings = load_settings(flags=flags, environ={}, folder=tmp_path)
     assert find_connection(settings, lambda: cast("FrazilCatalog", Vending()), vended=asked).vended is vended
+
+
+@pytest.mark.parametrize(
+    ("catalog", "flags", "asked", "expected"),
+    [
+        (Signing, {}, False, (False, True)),
+        (Signing, {"s3.access_key_id": "KEY"}, False, (False, False)),
+        (Signing, {"s3.access_key_id": "KEY"}, True, (False, True)),
+        (Vending, {}, False, (True, False)),
+        (Vending, {}, True, (False, True)),
+    ],
+)
+def test_who_has_no_keys_and_gets_no_credentials_has_requests_signed(
+    catalog: type[Vending],
+    flags: dict[str, str],
+    asked: bool,
+    expected: tuple[bool, bool],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    settings = load_settings(flags=flags, environ={}, folder=tmp_path)
+    to = find_connection(settings, lambda: cast("FrazilCatalog", catalog()), signed=asked)
+    assert (to.vended, to.signed) == expected
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+def test_with_signed_requests_spark_gets_no_keys_and_leaves_the_purge_to_the_catalog(show_secrets: bool) -> None:
+    text = ENGINES["spark"](replace(FULL, signed=True), show_secrets=show_secrets)
+    assert [word for word in (*SECRETS[:2], "AWS_", "vended") if word in text] == []
+    assert re.search(r"Delegation +remote-signing\n.*rest-catalog-purge +true\n", text)
 
 
 def test_trino_needs_an_object_store() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
-    from frazil.catalog.storage import can_assume, check_vending, open_role, partition_of
+    from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
         Operator,
         create_warehouse,
@@ -78,6 +78,7 @@ __all__ = [
     "change_member",
     "check_exposure",
     "check_schema",
+    "check_signing",
     "check_vending",
     "create_role",
     "create_token",
@@ -104,6 +105,7 @@ __all__ = [
     "open_pepper",
     "open_role",
     "open_secret_keys",
+    "open_signer",
     "open_stored",
     "partition_of",
     "pepper_path",

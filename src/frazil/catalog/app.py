@@ -46,7 +46,7 @@ from frazil.catalog.operations.scans import can_plan
 from frazil.catalog.operations.searches import can_search
 from frazil.catalog.origins import client_address
 from frazil.catalog.problems import problem, problem_response
-from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES
+from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES, SIGNING
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
 from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound, UnknownRoute
@@ -95,7 +95,7 @@ class Turns:
 
 def endpoints(*, searches: bool = True) -> list[str]:
     """What /v1/config tells clients that this server can do."""
-    hidden = {"getConfig", "getToken", *CREDENTIALS, *(() if can_plan() else SCANS)}
+    hidden = {"getConfig", "getToken", *CREDENTIALS, *SIGNING, *(() if can_plan() else SCANS)}
     own = [route.endpoint for route in OWN_ROUTES if searches and can_search() and route.operation in SEARCHES]
     return [*(route.endpoint for route in ROUTES if route.operation not in hidden), *own]
 
@@ -103,6 +103,11 @@ def endpoints(*, searches: bool = True) -> list[str]:
 def vending_endpoints() -> list[str]:
     """What it adds for a warehouse that vends credentials."""
     return [route.endpoint for route in ROUTES if route.operation in CREDENTIALS]
+
+
+def signing_endpoints() -> list[str]:
+    """What it adds for a warehouse that signs requests to its object store."""
+    return [route.endpoint for route in ROUTES if route.operation in SIGNING]
 
 
 class CatalogApp:

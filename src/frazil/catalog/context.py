@@ -19,7 +19,7 @@ from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
 from frazil.catalog.origins import HostGuard
-from frazil.catalog.storage import Vendor
+from frazil.catalog.storage import Signer, Vendor
 from frazil.catalog.storage.stored import StoredWarehouses
 from frazil.catalog.store.database import Database
 from frazil.catalog.telemetry import Telemetry
@@ -81,10 +81,12 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     endpoints: tuple[str, ...] = ()
     vending_endpoints: tuple[str, ...] = ()  # further ones, of warehouses that vend credentials
+    signing_endpoints: tuple[str, ...] = ()  # and of those that sign requests
     telemetry: Telemetry = field(default_factory=Telemetry)
     hosts: HostGuard = field(default_factory=HostGuard)
     vendors: Mapping[str, Vendor] = field(default_factory=dict)  # by warehouse that can vend credentials
     stored: StoredWarehouses | None = None  # has the warehouses follow the database
+    signers: Mapping[str, Signer] = field(default_factory=dict)  # by warehouse that signs requests
     pepper: InitVar[bytes | None] = None  # of API keys; None: authentication is off
     tokens: Tokens | None = None  # of OAuth2 and OpenID Connect; None: API keys only
     public_uri: str = ""  # where clients reach the server; empty: what their Host header says

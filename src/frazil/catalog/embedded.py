@@ -23,7 +23,7 @@ import uvicorn
 
 from frazil.catalog.app import CatalogApp
 from frazil.catalog.server import ServerOptions, build_app, listen, uvicorn_config
-from frazil.config import Limits, OidcIssuer
+from frazil.config import Limits, OidcIssuer, StorageProfile
 
 START_SECONDS = 60.0
 
@@ -56,6 +56,7 @@ def running_catalog(
     authentication: str = "off",
     oidc: Mapping[str, OidcIssuer] | None = None,
     secret_key: str | None = None,
+    storage: Mapping[str, StorageProfile] | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -71,6 +72,7 @@ def running_catalog(
             pepper_file=str(home / "pepper"),
             oidc=oidc or {},
             secret_key=secret_key,
+            storage=storage or {},
         )
         app = build_app(options)
         with _serving(app) as port:

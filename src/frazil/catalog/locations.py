@@ -86,6 +86,16 @@ def parse_location(location: str) -> Place:
     raise MalformedLocation(f"Location {location!r}: the scheme '{scheme}' is not supported; use file:// or s3://")
 
 
+def parse_key(key: str) -> Place:
+    """The place of a key (`Place.key`).
+
+    >>> parse_key("s3:/bucket/a/b/")
+    Place(scheme='s3', bucket='bucket', path='a/b')
+    """
+    scheme, _, rest = key.partition(":/")
+    return parse_location(f"{scheme}://{rest}")
+
+
 @functools.lru_cache(maxsize=16)  # a create asks for them three times; those of a deep key take 256 KB
 def keys_above(key: str) -> tuple[str, ...]:
     """The keys of the places that contain the place of this key.

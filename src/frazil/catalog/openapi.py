@@ -32,6 +32,7 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "unregisterTable": ("Remove a table and keep its files", None, 200, "TableResult"),
     "renameTable": ("Rename a table", "Rename", 204, None),
     "loadCredentials": ("Short-lived credentials for the files of a table", None, 200, "CredentialsResult"),
+    "signRequest": ("Sign a request to the files of a table", "SignRequest", 200, "SignResult"),
     "reportMetrics": ("Keep a metrics report", "Report", 204, None),
     "planTableScan": ("Plan a scan", "PlanScan", 200, "PlannedScan"),
     "fetchPlanningResult": ("The answer of a plan, once more", None, 200, "PlannedScan"),

@@ -17,6 +17,7 @@ NUMBER: Schema = {"type": "number"}
 BOOLEAN: Schema = {"type": "boolean"}
 TEXT_MAP: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 ANY_OBJECT: Schema = {"type": "object"}
+_HEADERS: Schema = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
 
 
 def ref(name: str) -> Schema:
@@ -308,8 +309,18 @@ SCHEMAS: dict[str, Schema] = {
     "Identifiers": record({"identifiers": many(ref("Identifier"))}, {"next-page-token": _PAGE_TOKEN}),
     "TableResult": record(
         {"metadata": ANY_OBJECT},
-        {"metadata-location": TEXT, "config": TEXT_MAP, "storage-credentials": many(ref("StorageCredential"))},
+        {
+            "metadata-location": TEXT,
+            "config": TEXT_MAP,
+            "storage-credentials": many(ref("StorageCredential")),
+            "remote-signing-config": record({}, {"properties": TEXT_MAP}),
+        },
     ),
+    "SignRequest": record(
+        {"region": TEXT, "uri": TEXT, "method": TEXT, "headers": _HEADERS},
+        {"properties": TEXT_MAP, "body": TEXT, "provider": {"type": "string", "enum": ["s3"]}},
+    ),
+    "SignResult": record({"uri": TEXT, "headers": _HEADERS}),
     "StorageCredential": record({"prefix": TEXT, "config": TEXT_MAP}),
     "CredentialsResult": record({"storage-credentials": many(ref("StorageCredential"))}),
     "ViewResult": record({"metadata-location": TEXT, "metadata": ANY_OBJECT}, {"config": TEXT_MAP}),

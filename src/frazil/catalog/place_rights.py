@@ -226,6 +226,17 @@ def staged_uuid(
     return _sign(ctx.gate.plan_secret(request), ctx.clock(), warehouse, name, location)
 
 
+def check_staged(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, name: Name, location: str, table_uuid: str
+) -> None:
+    """Passes when the caller may write the files of a table that it has staged, before the commit that creates it."""
+    if request.caller is None:
+        return
+    staged = {"location": location, "table-uuid": table_uuid}
+    if not _is_staged(ctx, request, warehouse, name, staged) or versions.is_former(sql, table_uuid):
+        _require(ctx, sql, request, warehouse, name.namespace, keys_of([location]))
+
+
 def _is_staged(ctx: Context, request: Request, warehouse: Warehouse, name: Name, metadata: Json) -> bool:
     try:
         wanted = uuid.UUID(metadata.get("table-uuid", ""))

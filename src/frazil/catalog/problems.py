@@ -54,6 +54,7 @@ PROBLEMS: dict[type[errors.CatalogError], tuple[int, str]] = {
     errors.UnsupportedBody: (415, "UnsupportedMediaTypeException"),
     errors.NotSupported: (406, "UnsupportedOperationException"),
     errors.NotVendable: (406, "UnsupportedOperationException"),
+    errors.NotSigned: (403, "ForbiddenException"),
     errors.CommitConflict: (409, "CommitFailedException"),
     errors.CommitUnknown: (500, "CommitStateUnknownException"),
     errors.Unavailable: (503, "ServiceUnavailableException"),

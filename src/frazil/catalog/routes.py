@@ -24,6 +24,7 @@ from frazil.catalog.operations import (
     reports,
     scans,
     searches,
+    signing,
     tables,
     views,
 )
@@ -107,6 +108,7 @@ ROUTES: tuple[Route, ...] = (
         credentials.load_credentials,
         on_relation(P.READ),
     ),
+    Route("POST", f"{_NS}/tables/{{table}}/sign", "signRequest", signing.sign_request, needs.SIGN),
     Route("POST", f"{_NS}/tables/{{table}}/metrics", "reportMetrics", reports.report_metrics, on_relation(P.READ)),
     Route(
         "POST", f"{_NS}/tables/{{table}}/plan", "planTableScan", scans.plan_table_scan, on_relation(P.READ), stops=True
@@ -199,6 +201,7 @@ ROUTES: tuple[Route, ...] = (
 # need a library that the catalog does not
 SCANS = ("planTableScan", "fetchPlanningResult", "cancelPlanning", "fetchScanTasks")
 CREDENTIALS = ("loadCredentials",)  # advertised where the warehouse vends them
+SIGNING = ("signRequest",)  # likewise, where it signs
 SEARCHES = ("searchTable",)  # not of the specification, and advertised
 # Not of the specification: the server's own.
 OWN_ROUTES: tuple[Route, ...] = (

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from frazil.catalog.access.keys import pepper_path, read_checked_pepper
-from frazil.catalog.app import CatalogApp, endpoints, vending_endpoints
+from frazil.catalog.app import CatalogApp, endpoints, signing_endpoints, vending_endpoints
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, now_ms
 from frazil.catalog.logs import log, log_to_stderr
 from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
-from frazil.catalog.storage import Vendors, check_installed
+from frazil.catalog.storage import Signers, Vendors, check_installed, open_signer
 from frazil.catalog.storage.secrets import open_secret_keys
 from frazil.catalog.storage.stored import StoredWarehouses
 from frazil.catalog.store import Database, open_database
@@ -120,7 +120,9 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         limits=options.limits,
         endpoints=tuple(endpoints(searches=options.limits.searches > 0)),
         vending_endpoints=tuple(vending_endpoints()),
+        signing_endpoints=tuple(signing_endpoints()),
         vendors=Vendors(warehouses, clock=now_ms),
+        signers=Signers(warehouses),
         stored=stored,
         telemetry=telemetry,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
@@ -133,19 +135,22 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
 
 
 def _check_profiles(warehouses: Warehouses, profiles: Mapping[str, StorageProfile]) -> None:
-    """Passes when each role of the settings is for a warehouse of the settings, in S3."""
+    """Passes when each role of the settings, and each wish to sign, is for a warehouse of the settings, in S3."""
     for name, profile in profiles.items():
-        if profile.role_arn is None:
+        if profile.role_arn is None and not profile.remote_signing:
             continue
         warehouse = next((each for each in warehouses if each.name == name and not each.stored), None)
         if warehouse is None or warehouse.place.scheme != "s3":
             what = "is not in S3" if warehouse else "is not in server.warehouses"
+            has = "a role" if profile.role_arn is not None else "remote_signing"
             raise ConfigError(
-                f"server.storage.{name} has a role, but warehouse '{name}' {what}",
+                f"server.storage.{name} has {has}, but warehouse '{name}' {what}",
                 hint=f"this server has: {', '.join(warehouse.name for warehouse in warehouses)}",
                 option=f"server.storage.{name}",
                 name=name,
             )
+        if profile.remote_signing:
+            open_signer(warehouse.access, warehouse.place)
     if warehouses.vending:
         check_installed()
 

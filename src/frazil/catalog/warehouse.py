@@ -69,6 +69,11 @@ class Warehouse:
         """Whether clients get credentials for its tables."""
         return "vended-credentials" in self.delegation
 
+    @property
+    def signs(self) -> bool:
+        """Whether requests of clients to its files are signed."""
+        return "remote-signing" in self.delegation and self.place.scheme == "s3"
+
     def overlaps(self, other: Warehouse) -> bool:
         """Whether one lies in the other, also when symbolic links are followed."""
         pairs = ((self.place.key, other.place.key), (self.real_key, other.real_key))
@@ -82,6 +87,7 @@ class _Served:
         self.by_name = {warehouse.name: warehouse for warehouse in warehouses}
         self.innermost = sorted(self.by_name.values(), key=lambda each: len(each.place.path), reverse=True)
         self.vending = frozenset(name for name, warehouse in self.by_name.items() if warehouse.vends)
+        self.signing = frozenset(name for name, warehouse in self.by_name.items() if warehouse.signs)
 
 
 class Warehouses:
@@ -145,6 +151,11 @@ class Warehouses:
     def vending(self) -> frozenset[str]:
         """The names of those that vend credentials."""
         return self._served.vending
+
+    @property
+    def signing(self) -> frozenset[str]:
+        """The names of those that sign requests."""
+        return self._served.signing
 
     def __iter__(self) -> Iterator[Warehouse]:
         return iter(self._served.by_name.values())
@@ -219,8 +230,11 @@ def open_warehouse(
 
 
 def _of_settings(name: str, root: str, access: S3Access, profile: StorageProfile | None) -> Warehouse:
-    vends = profile is not None and profile.role_arn is not None
-    return open_warehouse(name, root, access, profile=profile, delegation=["vended-credentials"] if vends else [])
+    delegation = []
+    if profile is not None:
+        delegation += ["vended-credentials"] if profile.role_arn is not None else []
+        delegation += ["remote-signing"] if profile.remote_signing else []
+    return open_warehouse(name, root, access, profile=profile, delegation=delegation)
 
 
 def find_conflicts(

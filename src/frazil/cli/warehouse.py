@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.catalog import Operator, SecretKeys, Warehouse, Warehouses
+    from frazil.catalog.storage import Attempt
     from frazil.services import Catalog
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -313,63 +314,88 @@ def _roots(context: Context, database: str | None) -> dict[str, str]:
 @OUTPUT
 @click.pass_context
 def check(ctx: click.Context, name: str | None, database: str | None, output: str) -> None:
-    """Prove that vended credentials work inside a table's folder and fail outside.
+    """Prove that vended credentials and signed requests work inside a table's folder and fail outside.
 
     Takes the server's settings and keys, or those of the local stack where it was started, and for a warehouse in the
     database the keys there. Writes a few small objects below the warehouse, and deletes them. NAME is a warehouse;
-    without it, all that vend are checked. Ends with 1 if the store allows too much or too little.
+    without it, all that vend or sign are checked. Ends with 1 if the store allows too much or too little.
     """
-    from frazil.catalog import can_assume, check_vending, open_role, partition_of
-
-    passed, document = True, {}
+    document = {}
     for chosen in _chosen(ctx.obj, name, database):
-        role = chosen.profile.role_arn or ""
-        outcome = check_vending(
-            chosen.place,
-            chosen.access,
-            open_role(chosen.profile, chosen.access),
-            again=partial(can_assume, chosen.profile, chosen.access),
-            partition=partition_of(role),
-        )
-        passed = passed and outcome.passed
-        document[chosen.name] = {
-            "passed": outcome.passed,
-            "role": role,
-            "ignores_case": outcome.ignores_case,
-            "attempts": [
-                {"what": attempt.what, "expected": attempt.expected, "got": attempt.got, "passed": attempt.passed}
-                for attempt in outcome.attempts
-            ],
-        }
-        if output == "text":
-            for attempt in outcome.attempts:
-                verdict = "ok    " if attempt.passed else "FAILED"
-                wanted = "" if attempt.passed else f", expected {attempt.expected}"
-                echo(f"{verdict}  {attempt.what}: {attempt.got}{wanted}")
-            if outcome.ignores_case:
-                echo("note    this store ignores case: tables whose folders differ in case only get no credentials")
-            state = "work inside and fail outside" if outcome.passed else "open too much or too little"
-            echo(f"warehouse {chosen.name}, role {role}: credentials {state}")
+        talks, role = output == "text", chosen.profile.role_arn
+        result: dict[str, Any] = {"passed": True, "role": role, "ignores_case": None, "batch_deletes": None}
+        attempts = _check_vending(chosen, result, talks=talks) if chosen.vends else ()
+        if chosen.signs:
+            attempts = (*attempts, *_check_signing(chosen, result, talks=talks))
+        result["passed"] = all(attempt.passed for attempt in attempts)
+        result["attempts"] = [
+            {"what": attempt.what, "expected": attempt.expected, "got": attempt.got, "passed": attempt.passed}
+            for attempt in attempts
+        ]
+        document[chosen.name] = result
     if output == "json":
         print_json({"warehouses": document})
-    ctx.exit(0 if passed else 1)
+    ctx.exit(0 if all(result["passed"] for result in document.values()) else 1)
+
+
+def _check_vending(chosen: Warehouse, result: dict[str, Any], *, talks: bool) -> tuple[Attempt, ...]:
+    from frazil.catalog import can_assume, check_vending, open_role, partition_of
+
+    role = chosen.profile.role_arn or ""
+    outcome = check_vending(
+        chosen.place,
+        chosen.access,
+        open_role(chosen.profile, chosen.access),
+        again=partial(can_assume, chosen.profile, chosen.access),
+        partition=partition_of(role),
+    )
+    result["ignores_case"] = outcome.ignores_case
+    if talks:
+        _show(outcome.attempts)
+        if outcome.ignores_case:
+            echo("note    this store ignores case: tables whose folders differ in case only get no credentials")
+        state = "work inside and fail outside" if outcome.passed else "open too much or too little"
+        echo(f"warehouse {chosen.name}, role {role}: credentials {state}")
+    return outcome.attempts
+
+
+def _check_signing(chosen: Warehouse, result: dict[str, Any], *, talks: bool) -> tuple[Attempt, ...]:
+    from frazil.catalog import check_signing, open_signer
+
+    outcome = check_signing(open_signer(chosen.access, chosen.place))
+    result["batch_deletes"] = outcome.batch_deletes
+    if talks:
+        _show(outcome.attempts)
+        if not outcome.batch_deletes:
+            signed = "signed all the same" if chosen.profile.unchecked_batch_deletes else "not signed"
+            echo(f"note    this store does not compare bodies with their signed hash: batch deletes are {signed}")
+        state = "work inside and fail outside" if outcome.passed else "open too much or too little"
+        echo(f"warehouse {chosen.name}: signed requests {state}")
+    return outcome.attempts
+
+
+def _show(attempts: Iterable[Attempt]) -> None:
+    for attempt in attempts:
+        verdict = "ok    " if attempt.passed else "FAILED"
+        wanted = "" if attempt.passed else f", expected {attempt.expected}"
+        echo(f"{verdict}  {attempt.what}: {attempt.got}{wanted}")
 
 
 def _chosen(context: Context, name: str | None, database: str | None) -> list[Warehouse]:
-    """The warehouse of this name, or all that vend."""
+    """The warehouse of this name, or all that vend or sign."""
     warehouses = _of_settings(context, database)
     stored = _of_database(context, database) if name is None or warehouses.find(name) is None else []
     if conflicts := warehouses.replace_stored(stored):
         raise conflicts[0]
     known = warehouses.find(name) if name is not None else None
-    chosen = [warehouse for warehouse in warehouses if warehouse.vends and (name is None or warehouse == known)]
+    offering = [warehouse for warehouse in warehouses if warehouse.vends or warehouse.signs]
+    chosen = [warehouse for warehouse in offering if name is None or warehouse == known]
     if not chosen:
-        hint = f"set server.storage.{name or 'NAME'}.role_arn, or frazil warehouse update {name or 'NAME'} --role-arn"
+        setting = f"server.storage.{name or 'NAME'}"
+        hint = f"set {setting}.role_arn or {setting}.remote_signing, or frazil warehouse update {name or 'NAME'}"
+        who = f"warehouse '{name}' neither vends credentials nor" if name else "no warehouse vends credentials or"
         raise ConfigError(
-            f"warehouse '{name}' does not vend credentials" if name else "no warehouse vends credentials",
-            hint=f"{hint}; see docs/catalog.md",
-            option=f"server.storage.{name or 'NAME'}.role_arn",
-            name=name,
+            f"{who} signs requests", hint=f"{hint}; see docs/catalog.md", option=f"{setting}.role_arn", name=name
         )
     return chosen
 

@@ -49,6 +49,7 @@ CACHED_TABLES = 256
 DELEGATION = "X-Iceberg-Access-Delegation"
 UNKNOWN_ROUTE = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have
 LOADS_AT_A_TIME = 8  # as many as the session keeps connections for, and two to spare
+SIGN = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/namespaces/{namespace}/tables/{table}/sign")
 COMMIT_TRANSACTION = Endpoint(http_method=HttpMethod.POST, path="/v1/{prefix}/transactions/commit")
 
 
@@ -97,6 +98,11 @@ class FrazilCatalog(IndexRecords, GrantRecords, Searches):
     def vends_credentials(self) -> bool:
         """Whether the server hands out credentials for the object store of this warehouse."""
         return self.offers(Capability.V1_LOAD_CREDENTIALS)
+
+    @property
+    def signs_requests(self) -> bool:
+        """Whether the server signs requests to the object store of this warehouse."""
+        return self.offers(SIGN)
 
     def transaction(self) -> CatalogTransaction:
         """A block whose changes to several tables happen together or not at all."""

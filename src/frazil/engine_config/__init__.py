@@ -9,11 +9,12 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.engine_config.connection import S3, TOKEN_VARIABLE, Connection, find_connection
     from frazil.engine_config.engines import duckdb, trino
-    from frazil.engine_config.known import ENGINES, VENDED
+    from frazil.engine_config.known import ENGINES, SIGNED, VENDED
 
 __all__ = [
     "ENGINES",
     "S3",
+    "SIGNED",
     "TOKEN_VARIABLE",
     "VENDED",
     "Connection",

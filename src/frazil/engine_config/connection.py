@@ -39,6 +39,7 @@ class Connection:
     # the user's own; may hold credentials under any name
     properties: Mapping[str, str] | None = field(default=None, repr=False)
     vended: bool = False  # engines ask the catalog for credentials of each table, and need no keys
+    signed: bool = False  # they have it sign their requests, likewise; for those that can
 
     @property
     def credential(self) -> str | None:
@@ -52,11 +53,12 @@ class Connection:
 
 
 def find_connection(
-    settings: Settings, open_catalog: Callable[[], FrazilCatalog], *, vended: bool = False
+    settings: Settings, open_catalog: Callable[[], FrazilCatalog], *, vended: bool = False, signed: bool = False
 ) -> Connection:
     """The connection that the settings describe; where they do not say where the store is, the catalog is asked.
 
-    Who has no keys of the store gets vended credentials, if the catalog has them; with `vended` also who has keys.
+    Who has no keys of the store gets vended credentials, if the catalog has them, else signed requests; with `vended`
+    or `signed` also who has keys.
     """
     catalog, s3 = settings.catalog, settings.s3
     key, secret = (value.get_secret_value() if value else None for value in (s3.access_key_id, s3.secret_access_key))
@@ -65,7 +67,11 @@ def find_connection(
     else:
         known = open_catalog()
         endpoint, region = known.properties.get("s3.endpoint"), known.properties.get("s3.region")
-        vended = vended or (known.vends_credentials and not key and KEY_VARIABLE not in os.environ)
+        keyless = not key and KEY_VARIABLE not in os.environ and not signed
+        vended = vended or (known.vends_credentials and keyless)
+        signed = signed or (known.signs_requests and keyless and not vended)
         store = S3(endpoint, region or s3.region, s3.path_style_access, key, secret) if endpoint or region else None
     token = catalog.token.get_secret_value() if catalog.token else None
-    return Connection(catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties), vended)
+    return Connection(
+        catalog.name, catalog.uri, catalog.warehouse, token, store, dict(catalog.properties), vended, signed
+    )

@@ -124,14 +124,16 @@ def spark(to: Connection, *, show_secrets: bool = False) -> str:
         own |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
         own |= {"s3.endpoint": to.s3.endpoint} if to.s3.endpoint else {}
         own |= {"s3.path-style-access": str(to.s3.path_style).lower(), "client.region": to.s3.region}
-        own |= (
-            {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
-            if to.vended
-            else {
+        if to.signed:
+            # The catalog signs nothing for a table that is gone: it purges, where Spark would drop and then delete.
+            own |= {"header.X-Iceberg-Access-Delegation": "remote-signing", "rest-catalog-purge": "true"}
+        elif to.vended:
+            own |= {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
+        else:
+            own |= {
                 "s3.access-key-id": secret(to.s3.key, KEY_VARIABLE),
                 "s3.secret-access-key": secret(to.s3.secret, SECRET_VARIABLE),
             }
-        )
     prefix = f"spark.sql.catalog.{to.name}"
     lines = {
         "spark.jars.packages": f"{ICEBERG_RUNTIME},{ICEBERG_AWS}" if to.s3 else ICEBERG_RUNTIME,

@@ -28,4 +28,5 @@ ENGINES: dict[str, Callable[..., str]] = {
     "env": clients.variables,
 }
 
+SIGNED = ("spark",)  # that can have the catalog sign their requests
 VENDED = ("trino", "spark", "pyiceberg", "duckdb", "daft")  # that can ask the catalog for credentials

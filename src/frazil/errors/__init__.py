@@ -68,6 +68,7 @@
     │   ├── UnsupportedBody          the encoding of the body is not supported
     │   ├── NotSupported             a part of the specification that this server does not implement
     │   │   └── NotVendable          no credentials can be given for this table alone; says why
+    │   ├── NotSigned                a request to the object store that is not signed; says why
     │   ├── CommitConflict           nothing was committed; refresh and retry
     │   ├── CommitUnknown            the commit may have happened; check before you retry
     │   └── Unavailable              the database or object store is unreachable or denies access; nothing was changed
@@ -128,6 +129,7 @@ from frazil.errors.catalog import (
     NoSuchWarehouse,
     NotAuthenticated,
     NotFound,
+    NotSigned,
     NotSupported,
     NotVendable,
     OriginRefused,
@@ -237,6 +239,7 @@ __all__ = [
     "NoSuchWarehouse",
     "NotAuthenticated",
     "NotFound",
+    "NotSigned",
     "NotSupported",
     "NotVendable",
     "OriginRefused",

@@ -288,6 +288,14 @@ class NotVendable(NotSupported):
         self.location = location
 
 
+class NotSigned(CatalogError):
+    """A request to the object store that is not signed for this caller and this table."""
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"The request is not signed: {reason}", hint=hint, reason=reason)
+        self.reason = reason
+
+
 class CommitConflict(CatalogError):
     """Nothing was committed: refresh and retry."""
 

@@ -14,7 +14,7 @@ from frazil.catalog import Target, list_keys, newest_records, revoke_token, rota
 from frazil.catalog.access.privileges import Privilege, included
 from frazil.catalog.http import Request
 from frazil.catalog.names import Name
-from frazil.catalog.operations.credentials import allowed_rights
+from frazil.catalog.operations.rights import allowed_rights
 from frazil.catalog.routes import OWN_ROUTES, ROUTES
 from frazil.catalog.storage import Rights
 from frazil.errors import NotVendable
@@ -167,6 +167,7 @@ def request_of(operation: str, ns: str) -> tuple[str, str, Any, dict[str, str]]:
         "commitTransaction": {"table-changes": [{"identifier": t, "requirements": [], "updates": []}]},
         "findReferences": {"files": [], "other-than": t},
         "reportMetrics": {"report-type": "x"},
+        "signRequest": {"method": "GET", "region": "us-east-1", "uri": "http://store/b/t", "headers": {}},
     }
     query = {"parent": ns} if operation == "listNamespaces" else {}
     body = bodies.get(operation, {}) if route.method == "POST" else None
@@ -188,6 +189,7 @@ MATRIX: dict[str, str] = {
     "dropTable": "drop",
     "tableExists": "discover",
     "loadCredentials": "read",
+    "signRequest": "read",
     "reportMetrics": "read",
     "planTableScan": "read",
     "fetchPlanningResult": "read",

@@ -59,6 +59,7 @@ EXPECTED = {
     "replaceIndex": ["maintain index w: a.b.t.i"],
     "dropIndex": ["drop index w: a.b.t.i"],
     "searchTable": ["read table w: a.b.t"],
+    "signRequest": ["read table w: a.b.t"],
     "metrics": [],
     "getToken": [],
     "issueToken": [],
@@ -131,6 +132,12 @@ def test_the_warehouse_is_that_of_the_prefix_or_of_the_query(warehouses: Warehou
     assert needs_of(warehouses, "loadTable", prefix="other") == ["read table other: a.b.t"]
     assert needs_of(warehouses, "getConfig", query=b"warehouse=other") == ["discover warehouse other"]
     assert needs_of(warehouses, "listNamespaces", query=b"parent=a", prefix="other") == ["discover namespace other: a"]
+
+
+def test_a_signature_for_a_staged_table_needs_create(warehouses: Warehouses) -> None:
+    staged = {"properties": {"frazil.staged-uuid": "u", "frazil.staged-location": "s3://b/t"}}
+    assert needs_of(warehouses, "signRequest", staged) == ["create namespace w: a.b"]
+    assert needs_of(warehouses, "signRequest", {"properties": {"other": "x"}}) == ["read table w: a.b.t"]
 
 
 def test_a_drop_that_deletes_files_needs_purge(warehouses: Warehouses) -> None:

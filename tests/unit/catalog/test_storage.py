@@ -11,7 +11,7 @@ import pytest
 
 from frazil.catalog.access.privileges import included
 from frazil.catalog.locations import Place, parse_location
-from frazil.catalog.operations.credentials import rights_of
+from frazil.catalog.operations.rights import rights_of
 from frazil.catalog.storage import POLICY_LENGTH, Credentials, Rights, Vendor, check_apart, session_policy
 from frazil.errors import NotVendable, Unavailable
 from tests.kit.raising import raises

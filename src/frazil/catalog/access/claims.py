@@ -10,7 +10,8 @@ import jwt
 from frazil.catalog.access.privileges import Privilege, included
 
 LEEWAY_SECONDS = 30  # between clocks
-ALL_SCOPES = frozenset(("catalog", "PRINCIPAL_ROLE:ALL"))  # what clients ask for when nothing is configured
+# what clients ask for when nothing is configured; "sign": Java clients, for the requests that they have signed
+ALL_SCOPES = frozenset(("catalog", "sign", "PRINCIPAL_ROLE:ALL"))
 
 
 class RefusedToken(Exception):

@@ -19,6 +19,7 @@ from frazil.catalog.requirements import is_create
 from frazil.catalog.warehouse import Warehouses
 from frazil.errors import BadRequest
 
+STAGED_UUID, STAGED_LOCATION = "frazil.staged-uuid", "frazil.staged-location"  # of requests to sign
 Find = Callable[[Request, Warehouses], Sequence[Need]]
 P = Privilege
 
@@ -205,6 +206,21 @@ def _commit_transaction(request: Request, warehouses: Warehouses) -> Sequence[Ne
 
 
 COMMIT_TRANSACTION = Needs("for each table, what a commit of it needs", _commit_transaction)
+
+
+def _sign(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+    names, warehouse = request.variables, _warehouse(request, warehouses)
+    properties = request.json().get("properties")
+    if _is_many(properties) and STAGED_UUID in properties:
+        return (Need(P.CREATE, Target("namespace", warehouse, names["namespace"])),)
+    return (Need(P.READ, Target("table", warehouse, names["namespace"], names["table"])),)
+
+
+SIGN = Needs(
+    "read on the table, and for writes and deletes what vended credentials need; create on the namespace, if it is "
+    "staged",
+    _sign,
+)
 
 
 def _references(request: Request, warehouses: Warehouses) -> Sequence[Need]:

@@ -18,10 +18,15 @@ def get_config(ctx: Context, request: Request) -> Response:
         {
             "defaults": _defaults(warehouse) | _oauth(ctx, request),
             "overrides": {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED},
-            "endpoints": [*ctx.endpoints, *(ctx.vending_endpoints if warehouse.name in ctx.vendors else ())],
+            "endpoints": [*ctx.endpoints, *_storage_endpoints(ctx, warehouse)],
             "idempotency-key-lifetime": LIFETIME,
         }
     )
+
+
+def _storage_endpoints(ctx: Context, warehouse: Warehouse) -> tuple[str, ...]:
+    vending = ctx.vending_endpoints if warehouse.name in ctx.vendors else ()
+    return (*vending, *(ctx.signing_endpoints if warehouse.name in ctx.signers else ()))
 
 
 def _oauth(ctx: Context, request: Request) -> dict[str, str]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import orjson
 
 from frazil.catalog import plan
-from frazil.catalog.access.privileges import Privilege, Target
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import JSON_TYPE, Headers, Request, Response
-from frazil.catalog.locations import Place, parse_location
+from frazil.catalog.locations import Place, parse_key
 from frazil.catalog.metadata import Version, with_config
 from frazil.catalog.names import Name
+from frazil.catalog.operations.rights import allowed_rights
+from frazil.catalog.operations.signing import NO_STORE, signing_config, staged_config
 from frazil.catalog.places import PATH_PROPERTIES
-from frazil.catalog.storage import Credentials, Rights, outermost
+from frazil.catalog.storage import Credentials, outermost
 from frazil.catalog.store import places as place_store
 from frazil.catalog.store import relations
 from frazil.catalog.warehouse import Warehouse
@@ -27,48 +27,17 @@ from frazil.errors import LocationRefused, MalformedLocation, NoSuchTable, NotSu
 log = logging.getLogger("frazil.catalog")
 
 HEADER = b"x-iceberg-access-delegation"
-ANONYMOUS = "anonymous"
-NO_STORE = (b"cache-control", b"no-store")
+VENDING, SIGNING = b"vended-credentials", b"remote-signing"
 
 
-def allowed_rights(ctx: Context, request: Request, name: Name, *, staged: bool = False) -> tuple[str, Rights]:
-    """The caller, and what it may do with the files of the table. Without authentication everyone may do everything.
-    The caller may write the files of a table whose creation it stages: the place is free.
-    """
-    if request.caller is None:
-        return ANONYMOUS, Rights.ALL
-    rights = rights_of(ctx.gate.privileges(request, Target("table", ctx.warehouse(request).name, name.key, name.name)))
-    if staged and Privilege.CREATE in request.caller.ceiling:
-        rights |= Rights.READ | Rights.WRITE
-    if Rights.READ not in rights:
-        raise NotVendable(str(name), "the caller may not read the table")
-    return request.caller.principal, rights
-
-
-def rights_of(privileges: Iterable[Privilege]) -> Rights:
-    """What privileges on a table allow with its files: writers may add files, and delete none.
-
-    >>> rights_of([Privilege.READ, Privilege.WRITE]) == Rights.READ | Rights.WRITE
-    True
-    >>> rights_of([Privilege.READ, Privilege.DROP]) == Rights.READ | Rights.DELETE
-    True
-    """
-    held, rights = frozenset(privileges), Rights(0)
-    if Privilege.READ in held:
-        rights |= Rights.READ
-        if Privilege.WRITE in held:
-            rights |= Rights.WRITE
-        if held & {Privilege.DROP, Privilege.MAINTAIN}:
-            rights |= Rights.DELETE
-    return rights
-
-
-def wants_credentials(ctx: Context, request: Request) -> bool:
-    """Whether the client asks for credentials, and its warehouse can vend them."""
-    if not ctx.vendors or (asked := request.headers.get(HEADER)) is None:
-        return False
-    modes = (mode.strip() for mode in asked.lower().split(b","))
-    return b"vended-credentials" in modes and ctx.warehouse(request).name in ctx.vendors
+def access_modes(ctx: Context, request: Request) -> frozenset[bytes]:
+    """The ways to the files that the client asks for, and its warehouse offers."""
+    if not (ctx.vendors or ctx.signers) or (asked := request.headers.get(HEADER)) is None:
+        return frozenset()
+    warehouse = ctx.warehouse(request).name
+    offered = [VENDING] if warehouse in ctx.vendors else []
+    offered += [SIGNING] if warehouse in ctx.signers else []
+    return frozenset(mode.strip() for mode in asked.lower().split(b",")).intersection(offered)
 
 
 def load_credentials(ctx: Context, request: Request) -> Response:
@@ -91,18 +60,18 @@ def load_credentials(ctx: Context, request: Request) -> Response:
 
 
 def with_credentials(ctx: Context, request: Request, name: Name, version: Version, which: str) -> Response:
-    """The answer to a load, with credentials. The version's cached bytes stay as they are, and there is no ETag: a 304
-    would leave the client with old credentials.
+    """The answer to a load, with credentials, or with what signing needs. The version's cached bytes stay as they are,
+    and there is no ETag: a 304 would leave the client with what it had.
     """
     reply = version.reply if which == "all" else version.refs_reply()
     return _answer(ctx, request, name, version.metadata, Response(200, reply, [JSON_TYPE], version.location))
 
 
 def finish_created(ctx: Context, request: Request, response: Response) -> Response:
-    """The answer to a create or register, with credentials if the client asks for them. The table exists whether they
-    can be had or not: without, the client asks again when it loads.
+    """The answer to a create or register, with credentials or signing if the client asks for them. The table exists
+    whether they can be had or not: without, the client asks again when it loads.
     """
-    if response.status != 200 or not wants_credentials(ctx, request):
+    if response.status != 200 or not access_modes(ctx, request):
         return response
     answer = orjson.loads(response.body)
     name = Name(request.namespace, request.json()["name"])
@@ -116,16 +85,42 @@ def finish_created(ctx: Context, request: Request, response: Response) -> Respon
 def _answer(
     ctx: Context, request: Request, name: Name, metadata: Json, plain: Response, *, staged: bool = False
 ) -> Response:
+    """Credentials are preferred where both can be had: with them, a client asks once."""
+    modes = access_modes(ctx, request)
+    body = _with_credentials(ctx, request, name, metadata, plain.body, staged=staged) if VENDING in modes else None
+    if body is None and SIGNING in modes:
+        body = _with_signing(ctx, request, name, metadata, plain.body, staged=staged)
+    if body is None:
+        return plain
+    headers: Headers = [header for header in plain.headers if header[0] != b"etag"]
+    # With a location it is not packed: the length of a packed answer would tell about the secrets in it.
+    return Response(plain.status, body, [*headers, NO_STORE], plain.metadata_location or metadata["location"])
+
+
+def _with_credentials(
+    ctx: Context, request: Request, name: Name, metadata: Json, reply: bytes, *, staged: bool
+) -> bytes | None:
     try:
         vended = _vend(ctx, request, name, metadata, staged=staged)
     except NotVendable as exc:
         # Clients such as PyIceberg always ask, also those that have keys of their own.
         log.warning("table %s is answered without credentials: %s", name, exc.message)
-        return plain
-    body = with_config(plain.body, vended.config, storage_credentials=vended.by_prefix())
-    headers: Headers = [header for header in plain.headers if header[0] != b"etag"]
-    # With a location it is not packed: the length of a packed answer would tell about the secrets in it.
-    return Response(plain.status, body, [*headers, NO_STORE], plain.metadata_location or metadata["location"])
+        return None
+    return with_config(reply, vended.config, storage_credentials=vended.by_prefix())
+
+
+def _with_signing(
+    ctx: Context, request: Request, name: Name, metadata: Json, reply: bytes, *, staged: bool
+) -> bytes | None:
+    warehouse = ctx.warehouse(request)
+    try:
+        if _check(ctx, warehouse, metadata["location"]).scheme != "s3":
+            return None
+    except NotVendable as exc:
+        log.warning("table %s is answered without signing: %s", name, exc.message)
+        return None
+    more = {"remote_signing_config": staged_config(metadata)} if staged else {}
+    return with_config(reply, signing_config(warehouse, name), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +141,7 @@ def _vend(ctx: Context, request: Request, name: Name, metadata: Json, *, staged:
     named = {location: _check(ctx, warehouse, location) for location in locations_of(metadata)}
     sql = ctx.database.read()
     stored = place_store.list_own(sql, warehouse=warehouse.name, name=name)
-    left = [_place(key) for key in stored if key.startswith("s3:/")]
+    left = [parse_key(key) for key in stored if key.startswith("s3:/")]
     places = outermost([*named.values(), *(place for place in left if _is_reached(ctx, warehouse, place))])
 
     def others() -> list[str]:
@@ -175,12 +170,6 @@ def _check(ctx: Context, warehouse: Warehouse, location: str) -> Place:
 def _is_reached(ctx: Context, warehouse: Warehouse, place: Place) -> bool:
     """Whether the server reaches a place as it reaches the warehouse: only then is the warehouse's role about it."""
     return ctx.warehouses.access_to(place) == warehouse.access
-
-
-def _place(key: str) -> Place:
-    """The place of a stored key."""
-    scheme, _, rest = key.partition(":/")
-    return parse_location(f"{scheme}://{rest}")
 
 
 def locations_of(metadata: Json) -> list[str]:

@@ -14,7 +14,7 @@ from frazil.catalog.http import GZIP_FROM_BYTES, JSON_TYPE, NO_CONTENT, Headers,
 from frazil.catalog.idempotency import transact
 from frazil.catalog.metadata import Version, table_version
 from frazil.catalog.names import Name, Namespace, check_name, parse_name, show
-from frazil.catalog.operations.credentials import wants_credentials, with_credentials
+from frazil.catalog.operations.credentials import access_modes, with_credentials
 from frazil.catalog.pages import page_of
 from frazil.catalog.plan import Plan
 from frazil.catalog.publish import LostRace
@@ -99,7 +99,7 @@ def load_table(ctx: Context, request: Request) -> Response:
     if relation is None or relation.kind != "table":
         raise NoSuchTable(str(name))
     version = plan.load_current(ctx, name, relation, inline=request.inline)
-    if ctx.vendors and wants_credentials(ctx, request):
+    if (ctx.vendors or ctx.signers) and access_modes(ctx, request):
         if request.inline:
             raise WouldBlock
         return with_credentials(ctx, request, name, version, which)

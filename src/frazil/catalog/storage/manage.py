@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from frazil.catalog.files.access import S3Access
-from frazil.catalog.storage.profile import VENDED, WarehouseProfile
+from frazil.catalog.storage.profile import SIGNED, VENDED, WarehouseProfile
 from frazil.catalog.storage.secrets import Sealed, SecretKeys, require_keys
+from frazil.catalog.storage.signer import can_sign
 from frazil.catalog.store import access, audit, places
 from frazil.catalog.store import warehouses as store
 from frazil.catalog.store.database import Database, Sql
@@ -168,6 +169,13 @@ def _check_fits(warehouse: Warehouse, profile: WarehouseProfile) -> None:
             hint="add --role-arn ROLE",
             name=warehouse.name,
             option="role_arn",
+        )
+    if SIGNED in profile.delegation and not can_sign(profile.endpoint):
+        raise WarehouseError(
+            f"warehouse '{warehouse.name}' cannot sign requests: its endpoint has a path",
+            hint="use an endpoint of scheme, host and port",
+            name=warehouse.name,
+            option="endpoint",
         )
 
 

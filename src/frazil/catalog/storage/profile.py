@@ -15,6 +15,7 @@ from frazil.config import StorageProfile
 
 Delegation = Literal["vended-credentials", "remote-signing"]
 VENDED: Delegation = "vended-credentials"
+SIGNED: Delegation = "remote-signing"
 _REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _KEY_ID = re.compile(r"[!-~]{1,128}")
 
