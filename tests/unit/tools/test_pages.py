@@ -13,7 +13,19 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in [ROOT / "README.md", *(RO
 MOST_CHARACTERS = 5 * 120  # five lines
 # Pages that say what a feature is for, then an example, then these sections, in this order.
 FEATURES = (
-    *("catalog", "client", "cluster", "daft", "delta", "engines", "history", "pipelines", "quarantine", "reads"),
+    *(
+        "catalog",
+        "client",
+        "cluster",
+        "daft",
+        "delta",
+        "engines",
+        "history",
+        "models",
+        "pipelines",
+        "quarantine",
+        "reads",
+    ),
     *("security", "sinks", "stack", "streams", "tables", "upkeep", "upserts", "vector"),
 )
 SECTIONS = ["Options", "Guarantees", "Limits"]
