@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -207,6 +208,24 @@ def test_a_stop_by_the_keyboard_is_a_good_end(tmp_path: Path) -> None:
     with own_server(tmp_path) as (_, process):
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_crash_leaves_no_memory_image(tmp_path: Path, workers: int) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limits[1], limits[1]))
+    try:
+        with own_server(tmp_path, workers=workers) as (_, process):
+            started = [psutil.Process(process.pid), *psutil.Process(process.pid).children()]
+            soft_limits = [each.rlimit(psutil.RLIMIT_CORE)[0] for each in started]
+            process.send_signal(signal.SIGABRT)
+            _, status = os.waitpid(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+    assert soft_limits == [0] * (1 if workers == 1 else 1 + workers)
+    assert (os.WTERMSIG(status), os.WCOREDUMP(status)) == (signal.SIGABRT, False)
+    assert list(tmp_path.glob("core*")) == []
 
 
 def test_embedded_catalogs_say_where_they_are(tmp_path: Path) -> None:

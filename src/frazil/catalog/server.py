@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from frazil.catalog.access.tokens import Tokens
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
+PR_SET_DUMPABLE = 4  # of sys/prctl.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGE_BLOCK, ARENAS = 4 * 1024 * 1024, 2
 # of free memory: giving it back after each commit, and asking again, costs more than the commit
@@ -260,6 +261,9 @@ def write_no_core() -> None:
     """A crash leaves no memory image: it would hold tokens, the pepper and the database's password."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # Linux hands a core to a program (core_pattern with `|`) whatever the limit is, but not that of such a process.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def return_memory() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from types import FrameType
 
-from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here
+from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here, write_no_core
 from frazil.config import Limits, OidcIssuer, StorageProfile
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
@@ -35,6 +35,7 @@ def serve(
     if workers == 1:
         serve_here(options, listener, opened=opened)
         return
+    write_no_core()
     open_context(options).close()  # what is wrong with the settings is said once, not by each worker
     opened()
     with tempfile.TemporaryDirectory(prefix="frazil-metrics-") as folder:

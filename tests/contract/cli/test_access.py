@@ -187,10 +187,8 @@ def test_a_server_with_keys_and_tls_on_two_workers(database: str, tmp_path: Path
         metrics = session.get(f"{address}/metrics", timeout=60).text
         workers = psutil.Process(process).children()
         arguments = [" ".join(worker.cmdline()) for worker in (psutil.Process(process), *workers)]
-        limits = [worker.rlimit(psutil.RLIMIT_CORE)[0] for worker in workers]
         session.close()
     assert len(workers) == 2
-    assert limits == [0, 0]
     assert '"principal":"ann"' in logged[0]
     secrets = (token.split("_")[2], Path(f"{database.removeprefix('sqlite:///')}-pepper").read_text().strip(), UNKNOWN)
     for text in (*arguments, *logged, metrics):
