@@ -63,6 +63,8 @@ OPERATIONS: dict[str, tuple[str, str | None, int, str | None]] = {
     "changeTableGrants": ("Grant and revoke privileges on a table", "ChangeGrants", 200, "Grants"),
     "listViewGrants": ("Grants on a view", None, 200, "Grants"),
     "changeViewGrants": ("Grant and revoke privileges on a view", "ChangeGrants", 200, "Grants"),
+    "listIndexGrants": ("Grants on an index", None, 200, "Grants"),
+    "changeIndexGrants": ("Grant and revoke privileges on an index", "ChangeGrants", 200, "Grants"),
     "livez": ("The process answers", None, 200, None),
     "readyz": ("The database answers too", None, 200, None),
     "metrics": ("Numbers for Prometheus", None, 200, None),

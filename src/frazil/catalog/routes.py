@@ -231,6 +231,21 @@ OWN_ROUTES: tuple[Route, ...] = (
         on_relation(P.MANAGE, "view"),
         writes=True,
     ),
+    Route(
+        "GET",
+        f"{_NS}/tables/{{table}}/indexes/{{index}}/grants",
+        "listIndexGrants",
+        grants.list_grants,
+        on_index(P.MANAGE),
+    ),
+    Route(
+        "POST",
+        f"{_NS}/tables/{{table}}/indexes/{{index}}/grants",
+        "changeIndexGrants",
+        grants.change,
+        on_index(P.MANAGE),
+        writes=True,
+    ),
     Route("GET", "/openapi.json", "openapi", _serve_openapi, needs.PUBLIC),
     Route("POST", "/v1/{prefix}/tables/references", "findReferences", references.find_references, needs.REFERENCES),
     Route(

@@ -265,7 +265,7 @@ class _Where:
 @_object_options
 @click.pass_obj
 def grant(context: Context, /, privilege: str, name: str | None, grantee: str, **where: Any) -> None:
-    """Grant a privilege on a table, view, namespace or warehouse.
+    """Grant a privilege on a table, view, index, namespace or warehouse.
 
     Without a NAME it is the warehouse. The privilege holds for everything in the object, too.
     """
@@ -347,7 +347,7 @@ def _explain(
         through = "" if reason.grantee == f"user:{reason.principal}" else f" through the role {reason.grantee}"
         echo(f"{reason.principal}: {reason.privilege} on {reason.on}{through} (granted by {reason.granted_by})")
     if not reasons:
-        echo(f"{principal or 'no principal'} has no {privilege or 'privilege'} on {target}")
+        echo(f"{principal} has no privilege on {target}" if principal else f"no principal has {privilege} on {target}")
 
 
 # --- audit log -------------------------------------------------------------------------------------------------------

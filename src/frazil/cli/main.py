@@ -70,7 +70,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Access": {
         "token": ("frazil.cli.access:token", "Make, list, rotate and revoke the API keys of the catalog."),
         "role": ("frazil.cli.access:role", "Create, drop and list roles, and change their members."),
-        "grant": ("frazil.cli.access:grant", "Grant a privilege on a table, view, namespace or warehouse."),
+        "grant": ("frazil.cli.access:grant", "Grant a privilege on a table, view, index, namespace or warehouse."),
         "revoke": ("frazil.cli.access:revoke", "Revoke a privilege, at once on all servers."),
         "audit-log": ("frazil.cli.access:audit_log", "Show who changed what in the catalog, and what was refused."),
         "who-can": ("frazil.cli.access:who_can", "List who has a privilege on an object, and why."),

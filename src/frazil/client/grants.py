@@ -14,13 +14,14 @@ from frazil.errors import AccessError
 from frazil.pyiceberg_compat import OpenRestCatalog
 
 GRANTS = "namespaces/{namespace}/%ss/{table}/grants"  # of tables or views
+INDEX_GRANTS = "namespaces/{namespace}/tables/{table}/indexes/{index}/grants"
 Kind = Literal["table", "view"]
 UNKNOWN_ROUTES = (400, 404, 405, 406, 501)  # what servers answer to a path that they do not have
 
 
 @dataclass(frozen=True)
 class Grant:
-    """A privilege of a role, or of a user as `user:NAME`, on a table or view."""
+    """A privilege of a role, or of a user as `user:NAME`, on a table, view or index."""
 
     grantee: str
     privilege: str
@@ -36,11 +37,13 @@ class RoleCheck:
 
 
 class GrantRecords(OpenRestCatalog):
-    """Lists and changes the grants on a table or view; needs the privilege `manage` on it."""
+    """Lists and changes the grants on a table, view or index; needs the privilege `manage` on it."""
 
-    def list_grants(self, identifier: str | Identifier, *, kind: Kind = "table") -> list[Grant]:
-        """The grants on the table or view itself; not those on its namespace or warehouse."""
-        return _grants(_answer(self.session.get(self._grants_url(identifier, kind)), identifier))
+    def list_grants(
+        self, identifier: str | Identifier, *, kind: Kind = "table", index: str | None = None
+    ) -> list[Grant]:
+        """The grants on the table, the view, or the index of this name itself; not those that it inherits."""
+        return _grants(_answer(self.session.get(self._grants_url(identifier, kind, index)), identifier))
 
     def change_grants(
         self,
@@ -49,10 +52,11 @@ class GrantRecords(OpenRestCatalog):
         grant: Sequence[tuple[str, str]] = (),
         revoke: Sequence[tuple[str, str]] = (),
         kind: Kind = "table",
+        index: str | None = None,
     ) -> list[Grant]:
         """Grants and revokes pairs of grantee and privilege, all or nothing; the grants that there are then."""
         body = {"grant": _pairs(grant), "revoke": _pairs(revoke)}
-        return _grants(_answer(self.session.post(self._grants_url(identifier, kind), json=body), identifier))
+        return _grants(_answer(self.session.post(self._grants_url(identifier, kind, index), json=body), identifier))
 
     def check_roles(self, roles: Sequence[str]) -> RoleCheck | None:
         """Whether grants to these roles are possible and enforced; None if the catalog keeps no grants."""
@@ -63,7 +67,9 @@ class GrantRecords(OpenRestCatalog):
         answer = _answer(response, "")
         return RoleCheck(bool(answer["authentication"]), tuple(answer["unknown"]))
 
-    def _grants_url(self, identifier: str | Identifier, kind: Kind) -> str:
+    def _grants_url(self, identifier: str | Identifier, kind: Kind, index: str | None) -> str:
+        if index is not None:
+            return self.url(INDEX_GRANTS, **self.path_of(identifier), index=index)
         return self.url(GRANTS % kind, **self.path_of(identifier))
 
 

@@ -222,6 +222,8 @@ MATRIX: dict[str, str] = {
     "changeTableGrants": "manage",
     "listViewGrants": "manage",
     "changeViewGrants": "manage",
+    "listIndexGrants": "manage",
+    "changeIndexGrants": "manage",
 }
 OPEN = {"getToken", "issueToken", "jwks", "livez", "readyz", "openapi"}
 ELSEWHERE = OPEN | {"getConfig", "metrics", "findRoles"}  # are about no namespace

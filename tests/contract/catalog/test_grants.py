@@ -19,6 +19,7 @@ from frazil.protocol import PRIVILEGES
 from frazil.tables import apply_steps, load_plan, open_grants, plan_all, save_plan
 from frazil.tables.steps import ChangeGrants
 from tests.contract.catalog.test_access import VIEW
+from tests.contract.catalog.test_indexes import record
 from tests.kit.access import Guarded, guarded_catalog, namespace, now_ms, table
 
 GRANTS = "/namespaces/ns/tables/t/grants"
@@ -87,6 +88,47 @@ def test_grants_on_a_view_are_its_own(guarded: Guarded) -> None:
     assert guarded.admin.get("/namespaces/ns/views/t/grants").status == 404
     assert vic.change_grants("ns.v", revoke=[("analyst", "read")], kind="view") == vic.list_grants("ns.v", kind="view")
     vic.close()
+
+
+def test_grants_on_an_index_open_that_index_alone_and_end_with_it(guarded: Guarded) -> None:
+    location, path = guarded.admin.load()["metadata"]["location"], "/namespaces/ns/tables/t/indexes"
+    for name in ("i", "j"):
+        assert guarded.admin.post(path, {"name": name, "record": record(location)}).status == 200
+    ida = guarded.user("ida")
+    guarded.admin.post(f"{path}/i/grants", {"grant": [pair("user:ida", "read")]})
+    assert ida.get(f"{path}/i").status == 200
+    assert [ida.post(f"{path}/i", {}).status, ida.delete(f"{path}/i").status] == [403, 403]
+    hidden, missing = (ida.get(f"{path}/{name}") for name in ("j", "k"))
+    assert (hidden.error[0], str(hidden.body).replace(".j", ".k")) == (404, str(missing.body))
+    listed = ida.get("/namespaces/ns/tables").body["identifiers"]
+    assert [entry["name"] for entry in listed] == ["t"]  # what holds something that can be seen can be seen
+    assert [ida.get(each).status for each in ("/namespaces/ns/tables/t", path, f"{path}/i/grants")] == [403, 403, 403]
+    guarded.admin.post(f"{path}/i/grants", {"grant": [pair("user:ida", "manage")]})
+    assert ida.post(f"{path}/i/grants", {"grant": [pair("analyst", "maintain")]}).status == 200
+    assert held(guarded, f"{path}/i/grants") == {("user:ida", "read"), ("user:ida", "manage"), ("analyst", "maintain")}
+    assert ida.delete(f"{path}/i").status == 204
+    assert guarded.admin.get(f"{path}/i/grants").error[:2] == (404, "NoSuchIndexException")
+    assert guarded.admin.post(path, {"name": "i", "record": record(location)}).status == 200
+    assert held(guarded, f"{path}/i/grants") == set()
+    assert ida.get(f"{path}/i").error[:2] == (404, "NoSuchWarehouseException")  # there is nothing left that it may see
+
+
+def test_grants_on_an_index_are_changed_by_the_client_and_move_with_its_table(guarded: Guarded) -> None:
+    location = guarded.admin.create("moved")["metadata"]["location"]
+    path = "/namespaces/ns/tables/{}/indexes"
+    guarded.admin.post(path.format("moved"), {"name": "i", "record": record(location)})
+    guarded.admin.post(f"{path.format('moved')}/i/grants", {"grant": [pair("user:root", "manage")]})
+    root = FrazilCatalog("lake", uri=guarded.server.uri, token=guarded.token("root"))
+    ivo = guarded.user("ivo")
+    change = root.change_grants("ns.moved", grant=[("user:ivo", "read")], index="i")
+    assert change == [Grant("user:ivo", "read"), Grant("user:root", "manage")]
+    assert root.list_grants("ns.moved", index="i") == change
+    root.rename_table("ns.moved", "ns.renamed")
+    root.close()
+    assert ivo.get(f"{path.format('renamed')}/i").status == 200
+    guarded.admin.delete("/namespaces/ns/tables/renamed")
+    guarded.admin.create("renamed")
+    assert ivo.get(f"{path.format('renamed')}/i").status == 404
 
 
 def test_only_manage_changes_grants_and_it_ends_at_once(guarded: Guarded) -> None:

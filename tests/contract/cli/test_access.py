@@ -88,7 +88,7 @@ def test_grants_are_made_explained_and_revoked(database: str) -> None:
     assert "create on namespace default: ns" in why
     assert "discover on server" in why
     ok(database, "revoke", "read", "ns.t", "--from", "analyst")
-    assert "no principal has no read" in ok(database, "who-can", "read", "ns.t")
+    assert "no principal has read on table" in ok(database, "who-can", "read", "ns.t")
     assert ok(database, "role", "list").splitlines() == ["admin: (no members)", "analyst: ann"]
     ok(database, "role", "drop", "analyst")
 
@@ -98,6 +98,8 @@ def test_grants_are_made_explained_and_revoked(database: str) -> None:
     [
         ("grant", "read", "ns.t", "--to", "missing"),
         ("grant", "read", "ns.missing", "--to", "admin"),
+        ("grant", "read", "ns.t", "--index", "missing", "--to", "admin"),
+        ("grant", "read", "ns", "--index", "missing", "--to", "admin"),
         ("grant", "read", "ns.t", "--to", "user:missing"),
         ("role", "add", "missing", "ann"),
         ("role", "add", "admin", "missing"),

@@ -11,7 +11,7 @@ from frazil.catalog.access import keys
 from frazil.catalog.access.privileges import Privilege, Target, grantee_of, included
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import access as store
-from frazil.catalog.store import audit, namespaces, relations
+from frazil.catalog.store import audit, indexes, namespaces, relations
 from frazil.catalog.store.access import Grant, StoredKey
 from frazil.catalog.store.database import Database, Sql
 from frazil.errors import AccessError
@@ -198,12 +198,17 @@ def change_grants(
 
 
 def find_target(sql: Sql, warehouse: str, name: str, *, index: str = "", namespace: bool = False) -> Target:
-    """The table, view or namespace of a dotted name."""
+    """The table, view, index of a table, or namespace of a dotted name."""
     levels = tuple(name.split("."))
     table = Name(levels[:-1], levels[-1])
     relation = relations.find(sql, warehouse, table) if len(levels) > 1 and not namespace else None
+    if relation is not None and index:
+        if indexes.find(sql, relation.uuid, index) is None:
+            hint = f"frazil index list {name} shows its indexes"
+            raise AccessError(f"{relation.kind} {name} has no index {index[:60]!r}", hint=hint, got=index[:60])
+        return Target("index", warehouse, table.key, table.name, index)
     if relation is not None:
-        return Target("index" if index else relation.kind, warehouse, table.key, table.name, index)
+        return Target(relation.kind, warehouse, table.key, table.name)
     if not index and namespaces.find(sql, warehouse, levels) is not None:
         return Target("namespace", warehouse, SEPARATOR.join(levels))
     raise AccessError(

@@ -1,4 +1,4 @@
-"""Grants on a table, view or namespace: list them, and change them. Not of the specification, which has no grants."""
+"""Grants on a table, view, index or namespace: list and change them. Not of the specification, which has no grants."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.idempotency import transact
 from frazil.catalog.names import SEPARATOR, show
+from frazil.catalog.operations.indexes import find_index
 from frazil.catalog.operations.tables import KINDS, find_relation
 from frazil.catalog.store import access, namespaces
 from frazil.catalog.store.database import Sql
@@ -68,8 +69,11 @@ def _find(ctx: Context, request: Request, sql: Sql) -> Target:
     for kind in KINDS:
         if kind in request.variables:
             name = request.name(kind)
-            find_relation(sql, warehouse, name, kind)
-            return Target(kind, warehouse.name, name.key, name.name)
+            relation = find_relation(sql, warehouse, name, kind)
+            target = Target(kind, warehouse.name, name.key, name.name)
+            if "index" in request.variables:
+                return target._replace(kind="index", index_name=find_index(sql, relation, request).name)
+            return target
     if namespaces.find(sql, warehouse.name, request.namespace) is None:
         raise NoSuchNamespace(show(request.namespace))
     return Target("namespace", warehouse.name, SEPARATOR.join(request.namespace))

@@ -37,7 +37,7 @@ def list_indexes(ctx: Context, request: Request) -> Response:
 
 def load_index(ctx: Context, request: Request) -> Response:
     sql = ctx.database.read()
-    return json_response(show_index(_find(sql, _table(ctx, request, sql), request)))
+    return json_response(show_index(find_index(sql, _table(ctx, request, sql), request)))
 
 
 def create_index(ctx: Context, request: Request) -> Response:
@@ -68,7 +68,7 @@ def replace_index(ctx: Context, request: Request) -> Response:
 
     def replace(sql: Sql) -> Response:
         table = _check_places(ctx, request, sql, files, known=checked)
-        known = _find(sql, table, request)
+        known = find_index(sql, table, request)
         index = StoredIndex(known.name, known.uuid, expected + 1, text, ctx.clock())
         if not indexes.replace(sql, table.uuid, index, expected=expected):
             raise CommitConflict(
@@ -84,7 +84,7 @@ def drop_index(ctx: Context, request: Request) -> Response:
 
     def drop(sql: Sql) -> Response:
         table = _table(ctx, request, sql)
-        index = _find(sql, table, request)
+        index = find_index(sql, table, request)
         indexes.drop(sql, table.uuid, index.name)
         name = request.name()
         access.forget_index(sql, (ctx.warehouse(request).name, name.key, name.name, index.name))
@@ -97,7 +97,8 @@ def _table(ctx: Context, request: Request, sql: Sql) -> Relation:
     return find_relation(sql, ctx.warehouse(request), request.name(), "table")
 
 
-def _find(sql: Sql, table: Relation, request: Request) -> StoredIndex:
+def find_index(sql: Sql, table: Relation, request: Request) -> StoredIndex:
+    """The index of the path."""
     name = check_name(request.variables["index"], "index name")
     index = indexes.find(sql, table.uuid, name)
     if index is None:
