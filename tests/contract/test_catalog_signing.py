@@ -317,6 +317,24 @@ def test_a_table_that_a_caller_may_not_see_is_as_one_that_does_not_exist(lake: L
     assert unknown.status_code == 401
 
 
+def creating_commit(staged: Mapping[str, Any]) -> dict[str, Any]:
+    """The commit that creates a staged table."""
+    return {
+        "requirements": [{"type": "assert-create"}],
+        "updates": [
+            {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+            {"action": "upgrade-format-version", "format-version": 2},
+            {"action": "add-schema", "schema": staged["schemas"][0]},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+            {"action": "set-location", "location": staged["location"]},
+        ],
+    }
+
+
 def test_the_files_of_a_staged_table_are_signed_for_who_staged_it(lake: Lake) -> None:
     lake.admin.create("first")
     creator = lake.guarded.user("creator", ("create", namespace("ns")))
@@ -336,23 +354,29 @@ def test_the_files_of_a_staged_table_are_signed_for_who_staged_it(lake: Lake) ->
     assert [answer.status for answer in refused] == [403, 403, 403]
     deleted = lake.sign("staged", "DELETE", lake.url(f"{location}/data/a"), client=creator, properties=properties)
     assert refusal(deleted)
-    commit = {
-        "requirements": [{"type": "assert-create"}],
-        "updates": [
-            {"action": "assign-uuid", "uuid": staged["metadata"]["table-uuid"]},
-            {"action": "upgrade-format-version", "format-version": 2},
-            {"action": "add-schema", "schema": staged["metadata"]["schemas"][0]},
-            {"action": "set-current-schema", "schema-id": -1},
-            {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
-            {"action": "set-default-spec", "spec-id": -1},
-            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
-            {"action": "set-default-sort-order", "sort-order-id": -1},
-            {"action": "set-location", "location": staged["metadata"]["location"]},
-        ],
-    }
-    created = creator.post("/namespaces/ns/tables/staged", commit)
+    created = creator.post("/namespaces/ns/tables/staged", creating_commit(staged["metadata"]))
     assert created.status == 200, created.body
     assert (put(creator, f"{location}/data/b").status, put(other, f"{location}/data/b").status) == (200, 403)
+
+
+@pytest.mark.parametrize("spelling", ["s3://lakehouse/w/ns/twice-", "s3a://lakehouse//w/ns/twice-"])
+def test_a_place_that_was_staged_twice_is_not_signed_for_after_its_table_was_dropped(lake: Lake, spelling: str) -> None:
+    suffix = f"{len(spelling):08x}"
+    lake.admin.create(f"first-{suffix}")
+    creator = lake.guarded.user(f"creator-{suffix}", ("create", namespace("ns")))
+    body = {"name": "twice", "schema": SCHEMA, "stage-create": True, "location": f"{spelling}{suffix}"}
+    first, second = (creator.post("/namespaces/ns/tables", body).body["metadata"] for _ in range(2))
+    file = lake.url(f"w/ns/twice-{suffix}/data/a")
+
+    def get(staged: Mapping[str, Any]) -> int:
+        sent_back = {"frazil.staged-uuid": staged["table-uuid"], "frazil.staged-location": staged["location"]}
+        return lake.sign("twice", "GET", file, client=creator, properties=sent_back).status
+
+    assert (get(first), get(second)) == (200, 200)
+    assert creator.post("/namespaces/ns/tables/twice", creating_commit(first)).status == 200
+    lake.guarded.revoke("manage", table("twice"), f"creator-{suffix}")
+    assert lake.admin.delete("/namespaces/ns/tables/twice").status == 204
+    assert (get(first), get(second)) == (403, 403)
 
 
 def test_a_table_whose_folder_overlaps_another_one_is_not_signed(

@@ -16,6 +16,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from frazil.catalog.access.privileges import SERVER, Need, Privilege, Target
 from frazil.catalog.context import Context
@@ -233,7 +234,8 @@ def check_staged(
     if request.caller is None:
         return
     staged = {"location": location, "table-uuid": table_uuid}
-    if not _is_staged(ctx, request, warehouse, name, staged) or versions.is_former(sql, table_uuid):
+    # Its own metadata folder alone is listed, for each request that is signed: there may be many data files by now.
+    if not _is_staged(ctx, request, warehouse, name, staged) or _was_claimed(ctx, sql, staged, folder="metadata"):
         _require(ctx, sql, request, warehouse, name.namespace, keys_of([location]))
 
 
@@ -249,12 +251,15 @@ def _is_staged(ctx: Context, request: Request, warehouse: Warehouse, name: Name,
     return hmac.compare_digest(signed, str(wanted))
 
 
-def _was_claimed(ctx: Context, sql: Sql, metadata: Json) -> bool:
-    """Whether a table or view has had the place of a staged table: it leaves a metadata file when it is dropped."""
+def _was_claimed(ctx: Context, sql: Sql, metadata: Json, *, folder: str | None = None) -> bool:
+    """Whether a table or view has had the place of a staged table: it leaves a metadata file when it is dropped. One
+    place can be staged twice, so that the uuid alone does not tell.
+    """
     place, own = parse_location(metadata["location"]), metadata["table-uuid"]
-    if versions.is_former(sql, own):
+    if versions.is_former(sql, own) or versions.has_former_in(sql, place):
         return True
-    files = (entry.location for entry in ctx.files.store(place).list(place))
+    searched = replace(place, path=f"{place.path}/{folder}") if folder else place
+    files = (entry.location for entry in ctx.files.store(place).list(searched))
     return any(_uuid_in(ctx, file) != own for file in files if file.endswith(".metadata.json"))
 
 

@@ -133,7 +133,8 @@ _VALUES = {
     "max-parts": re.compile("[0-9]{1,5}"),
     "part-number-marker": re.compile("[0-9]{1,5}"),
     "partNumber": re.compile("[0-9]{1,5}"),
-    "uploadId": re.compile(r"[A-Za-z0-9._~=/+-]{1,1024}"),
+    # Without `/` and `..`: some stores take it for the name of a folder, as SeaweedFS did until 2026.
+    "uploadId": re.compile(r"(?!.*\.\.)[A-Za-z0-9._~=+-]{1,1024}"),
     "uploads": re.compile(""),
     "delete": re.compile(""),
     "continuation-token": re.compile(r"[^\x00-\x1f\x7f]{1,2048}"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.names import Name
 from frazil.catalog.store.database import Sql
 
@@ -36,6 +37,15 @@ def keep_current(sql: Sql, warehouse: str, name: Name) -> None:
 def is_former(sql: Sql, uuid: str) -> bool:
     """Whether a version of the table or view of this UUID is remembered."""
     return bool(sql.rows("SELECT 1 FROM former_versions WHERE uuid = ? LIMIT 1", uuid))
+
+
+def has_former_in(sql: Sql, place: Place) -> bool:
+    """Whether a version that is remembered lies in a place, however its location is spelled."""
+    segment = place.path.rpartition("/")[2]
+    for special in "\\%_":
+        segment = segment.replace(special, f"\\{special}")
+    statement = "SELECT metadata_location FROM former_versions WHERE metadata_location LIKE ? ESCAPE ?"
+    return any(place.contains(parse_location(row[0])) for row in sql.rows(statement, f"%/{segment}/%", "\\"))
 
 
 def all_former(sql: Sql) -> list[tuple[str, str]]:
