@@ -64,6 +64,12 @@ class VersionCache:
         with self._lock:
             self._remove(location)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self._newest.clear()
+            self.bytes_held = 0
+
     def _remove(self, location: str) -> None:
         gone = self._entries.pop(location, None)
         if gone is not None:

@@ -117,7 +117,7 @@ class Context:
         return self.public_uri or f"{self.scheme}://{request.header(b'host') or 'localhost'}"
 
     def warehouse(self, request: Request) -> Warehouse:
-        return self.warehouses.named(request.variables.get("prefix"))
+        return self.warehouses.of_request(request)
 
     def folds(self, warehouse: Warehouse) -> bool:
         """Whether places that differ only in the case of letters overlap: where credentials are vended, or may be."""
@@ -129,24 +129,31 @@ class Context:
         """
         from frazil.scan.planning import ScanCache
 
-        warehouse = self.warehouse(request)
-        if warehouse.name not in self._manifests:
+        warehouse, caches = self.warehouse(request).name, self._manifests
 
-            def read(location: str) -> bytes:
-                self.warehouses.check(warehouse, location)
-                return self.files.read_bytes(location)
+        def read(location: str) -> bytes:
+            self.warehouses.check(self.warehouses.named(warehouse), location)  # as it is now
+            return self.files.read_bytes(location)
 
-            self._manifests.setdefault(warehouse.name, ScanCache(read, max_bytes=self.limits.manifest_bytes))
-        return self._manifests[warehouse.name]
+        if warehouse not in caches:
+            caches.setdefault(warehouse, ScanCache(read, max_bytes=self.limits.manifest_bytes))
+        return caches[warehouse]
 
     def indexes(self, request: Request) -> OpenIndexes:
         """What searches have read of the vector indexes of a warehouse."""
         from frazil.vector import OpenIndexes
 
-        warehouse = self.warehouse(request).name
-        if warehouse not in self._indexes:
-            self._indexes.setdefault(warehouse, OpenIndexes(max_bytes=self.limits.index_bytes))
-        return self._indexes[warehouse]
+        warehouse, caches = self.warehouse(request).name, self._indexes
+        if warehouse not in caches:
+            caches.setdefault(warehouse, OpenIndexes(max_bytes=self.limits.index_bytes))
+        return caches[warehouse]
+
+    def forget_files(self) -> None:
+        """Reads all files again: warehouses have changed, so that a location may be in another object store, or in
+        another warehouse.
+        """
+        self.files.forget_all()
+        self._manifests, self._indexes = {}, {}
 
     def close(self) -> None:
         if self.stored is not None:

@@ -104,7 +104,6 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         files = MetadataFiles(
             cache, PropertyRule(options.allow_properties), options.limits, access_to=warehouses.access_to
         )
-        stored.follow(files.forget_stores)
         store_missing_places(database, files)
     except BaseException:
         database.close()
@@ -114,7 +113,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     telemetry.watch(database.gauges)
     telemetry.watch(process_counts)
     telemetry.build = build_info(importlib.metadata.version("frazil"), database.dialect)
-    return Context(
+    ctx = Context(
         database,
         warehouses,
         files,
@@ -133,6 +132,8 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         public_uri=(options.public_uri or "").rstrip("/"),
         scheme="https" if options.certificate or options.behind_proxy else "http",
     )
+    stored.follow(ctx.forget_files)
+    return ctx
 
 
 def _check_profiles(warehouses: Warehouses, profiles: Mapping[str, StorageProfile]) -> None:

@@ -21,7 +21,7 @@ from frazil.catalog.fields import Json
 from frazil.catalog.files import MOST_BYTES, FileStore, NotReadable
 from frazil.catalog.files.access import S3Access
 from frazil.catalog.files.local import LocalFiles
-from frazil.catalog.http import pack
+from frazil.catalog.http import Request, pack
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.metadata import Version, normalise, parse_file, parse_like, table_version
 from frazil.catalog.views import normalise_view, view_version
@@ -172,6 +172,14 @@ class Warehouses:
             raise NoSuchWarehouse(f"Warehouse does not exist: {name}", hint=hint, name=name)
         return warehouse
 
+    def of_request(self, request: Request) -> Warehouse:
+        """The warehouse of a request's path. Its name is looked up once: the default may be another one a moment later,
+        and what is served must be what was checked.
+        """
+        warehouse = self.named(request.warehouse or request.variables.get("prefix"))
+        request.warehouse = warehouse.name
+        return warehouse
+
     def find(self, name: str) -> Warehouse | None:
         """The warehouse of a name or location, by what is known of the database."""
         served = self._served
@@ -310,9 +318,10 @@ class MetadataFiles:
             store = self._s3.setdefault(access, S3Files(access))
         return store
 
-    def forget_stores(self) -> None:
-        """Opens object stores again with the next request: keys may have changed."""
+    def forget_all(self) -> None:
+        """Opens object stores again with the next request: keys may have changed, and where a location is."""
         self._s3 = {}
+        self.cache.clear()
 
     def load_foreign(self, location: str, *, kind: str = "table") -> Version:
         """The version in a file that a client names: the limits are tighter, and few are read at a time, for such files

@@ -36,12 +36,20 @@ from frazil.catalog import (
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.files.access import S3Access
 from frazil.catalog.files.s3 import S3Files
+from frazil.catalog.http import Request
 from frazil.catalog.locations import Place
 from frazil.catalog.store import access
 from frazil.catalog.store import warehouses as store
-from frazil.errors import ConfigError, FrazilError, MalformedLocation, WarehouseError
+from frazil.errors import (
+    ConfigError,
+    FrazilError,
+    LocationRefused,
+    MalformedLocation,
+    MetadataMissing,
+    WarehouseError,
+)
 from frazil.processes import wait_until
-from tests.kit.access import now_ms
+from tests.kit.access import guarded_catalog, now_ms, table
 from tests.kit.catalog_databases import Client
 from tests.kit.raising import raises
 
@@ -107,6 +115,43 @@ def test_a_server_that_has_not_noticed_a_drop_creates_no_namespace(
         assert client.post("/namespaces", {"namespace": ["ns"]}).error[:2] == (404, "NoSuchWarehouseException")
         client.session.close()
     assert opened.read().rows("SELECT count(*) FROM namespaces WHERE warehouse = 'cold'")[0][0] == 0
+
+
+def test_grants_on_the_default_warehouse_do_not_hold_for_one_that_becomes_the_default(
+    database: str, tmp_path: Path
+) -> None:
+    settings = {"first": str(tmp_path / "first")}
+    with guarded_catalog(tmp_path, database, warehouses=settings) as guarded:
+        Client(guarded.server.uri, "first", guarded.admin.session).create()
+        reader = guarded.user("reader", ("read", table("t", warehouse="first")))
+        uri = f"{guarded.server.uri}/v1/namespaces/ns/tables/t"  # without a prefix: in the default warehouse
+
+        def load() -> int:
+            return reader.session.get(uri, timeout=30).status_code
+
+        assert [load(), load()] == [200, 200]
+        root = str(tmp_path / "default")
+        create_warehouse(guarded.database, "default", root, {}, None, operator(settings=settings))
+        Client(guarded.server.uri, "default", guarded.admin.session).create()
+        assert [load(), load()] == [404, 404]
+
+
+def test_scans_of_a_warehouse_that_is_created_again_elsewhere_read_there(
+    opened: Database, database: str, tmp_path: Path
+) -> None:
+    ctx = open_context(options(database, tmp_path))
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root, other in zip(roots, reversed(roots), strict=True):
+        create_warehouse(opened, "cold", str(root), {}, None, operator())
+        assert ctx.stored is not None
+        assert ctx.stored.refresh()
+        manifests = ctx.manifests(Request("GET", "", {"prefix": "cold"}))
+        with raises(MetadataMissing):  # it was looked for
+            manifests.manifest_list(f"file://{root}/list.avro")
+        with raises(LocationRefused):
+            manifests.manifest_list(f"file://{other}/list.avro")
+        drop_warehouse(opened, "cold", operator())
+    ctx.close()
 
 
 def test_changed_keys_are_used_without_a_restart(opened: Database, database: str, tmp_path: Path) -> None:

@@ -203,7 +203,14 @@ class Gate:
                 return False
             request.needs, request.authorised = wanted, True
             return True
-        asked: tuple[bytes | str, ...] = (request.fingerprint_of_key, request.operation, *request.variables.values())
+        try:
+            warehouse = self._warehouses.of_request(request).name  # also where the path names none
+        except CatalogError:
+            return False
+        asked: tuple[bytes | str, ...] = (
+            *(request.fingerprint_of_key, request.operation),
+            *(warehouse, *request.variables.values()),
+        )
         known = self._assumed.get(asked)
         if known is None or known[0] != version:
             wanted = self._remembered(needs, request, caller)

@@ -41,7 +41,7 @@ AUTHENTICATED = Needs("a known caller", lambda _request, _warehouses: ())
 
 
 def _warehouse(request: Request, warehouses: Warehouses) -> str:
-    return warehouses.named(request.variables.get("prefix")).name
+    return warehouses.of_request(request).name
 
 
 def _namespace(request: Request, warehouses: Warehouses) -> Target:
