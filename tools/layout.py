@@ -40,6 +40,7 @@ LAYOUT = (
     Package("protocol", "the stored names that modules share: properties, summary keys, companion tables, refs"),
     Package("properties", "which table properties are unsafe for clients"),
     Package("storage_errors", "what the errors of object stores and file systems mean"),
+    Package("arrow_compat", "workarounds for faults of pyarrow, each with its reason"),
     Package("puffin", "Puffin files: sketches, deletion vectors, indexes"),
     Package("processes", "child processes that end with their parent"),
     Package("artifacts", "the cache folder, jars by Ivy, Java, pinned hashes, downloads with progress"),

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
-from frazil import Lake
+from frazil import Lake, Table, column
 from frazil.client import Change, FrazilCatalog
 from frazil.errors import (
     CommitUnknown,
@@ -372,3 +373,18 @@ def test_arrow_streams_are_written_in_one_commit(past: Past) -> None:
     stream = pa.RecordBatchReader.from_batches(rows().schema, (rows(n).to_batches()[0] for n in range(50)))
     assert past.table.append(stream).inserted == 50
     assert (ids(past.table), snapshots(past.table)) == (list(range(50)), 1)
+
+
+def test_rows_with_maps_are_deleted_replaced_and_copied(catalog: FrazilCatalog, past: Past) -> None:
+    """A cast of filtered maps ended the process."""
+    columns = [column("id", "long"), column("labels", "map<string, string>")]
+    for name in ("labels", "copy"):
+        catalog.create_table(f"{past.name}_{name}", Table("shop.labels", *columns).schema())
+    labels, copy = (Lake(catalog=catalog).table(f"{past.name}_{name}") for name in ("labels", "copy"))
+    labels.append([{"id": number, "labels": {"n": str(number)}} for number in range(5)])
+    labels.delete("id = 2")
+    labels.overwrite([{"id": 3, "labels": {"n": "three"}}], filter="id = 3")
+    rows = labels.scan("id > 0").to_arrow()
+    copy.append(rows.filter(pc.less(rows["id"], 4)))
+    copied = sorted(copy.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [dict(row["labels"]) for row in copied] == [{"n": "1"}, {"n": "three"}]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
+from frazil.arrow_compat import without_bitmap
 from frazil.scan.reading.values import arrow_type, constant, storage
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -216,7 +217,7 @@ def _map(kind: MapType, column: FileColumn, name: str) -> Convert | None:
 
     def convert_map(array: pa.MapArray) -> pa.Array:
         plain = _from_start(array)
-        left = plain.keys if keys is None else keys(plain.keys)
+        left = without_bitmap(plain.keys if keys is None else keys(plain.keys))
         right = plain.items if values is None else values(plain.items)
         mask = plain.is_null() if plain.null_count else None
         return pa.MapArray.from_arrays(plain.offsets, left, right, type=wanted, mask=mask)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrow_compat import castable
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -83,7 +85,7 @@ def convert(values: pa.Array, wanted: pa.DataType) -> Converted:
             else values
         )
     try:
-        return Converted(pc.cast(values, wanted))
+        return Converted(pc.cast(castable(values), wanted))
     except pa.ArrowInvalid:
         return _search_misfits(values, wanted)
 
@@ -105,7 +107,7 @@ def _convert_half(values: pa.Array, wanted: pa.DataType) -> Converted:
         # A cast looks at all elements behind a slice of lists, also those of other rows: give these rows their own.
         values = values.take(pa.array(range(len(values))))
     try:
-        return Converted(pc.cast(values, wanted))
+        return Converted(pc.cast(castable(values), wanted))
     except pa.ArrowInvalid:
         return _search_misfits(values, wanted)
 

@@ -109,8 +109,9 @@ def _keep_others(readers: _Readers, task: FileTask, buffer: Buffer) -> int:
     """Adds the rows of a file that do not match to the buffer, if any row matches; the number of those that do."""
     matching = readers.matching(task)
     for rows in readers.live_rows(task) if len(matching) else ():
-        kept = rows.filter(pc.invert(pc.is_in(rows.column(POSITION.name), value_set=matching)))
-        buffer.add(_in_types(kept, buffer.layout))
+        stays = pc.invert(pc.is_in(rows.column(POSITION.name), value_set=matching))
+        # Cast, then filter: maps that were filtered cannot be cast (see `arrow_compat`).
+        buffer.add(_in_types(rows, buffer.layout).filter(stays))
     return len(matching)
 
 
