@@ -139,6 +139,31 @@ def test_a_model_is_rebuilt_when_its_input_changes_and_only_then(orders: Orders)
     assert orders.rows("by_day") == orders.defined(BY_DAY)
 
 
+def test_a_model_is_rebuilt_when_its_query_changes_in_more_than_its_layout(orders: Orders) -> None:
+    before = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    orders.create(before)
+    orders.add(1, 2)
+    orders.run(before)
+    same = orders.model("clean", f"-- the same rows\n{CLEAN}", mode="upsert", key=["id"])
+    after = orders.model("clean", CLEAN.replace("> 0", "> 0 AND id > 0"), mode="upsert", key=["id"])
+    results = [orders.run(each)[0] for each in (same, after, after)]
+    assert [result.snapshot_id is None for result in results] == [True, False, True]
+    assert orders.rows("clean") == orders.defined(after.sql)
+
+
+def test_rows_with_maps_are_followed(orders: Orders) -> None:
+    table = Table(orders.name("labels"), column("id", "long"), column("labels", "map<string, string>"))
+    orders.create_table(table)
+    labels = orders.model("kept", f"SELECT id, labels FROM {table.name} WHERE id > 0", mode="upsert", key=["id"])
+    orders.create_table(Table(labels.name, *table.columns))
+    live = orders.lake.table(table.name)
+    live.append([{"id": number, "labels": {"n": str(number)}} for number in range(4)])
+    orders.run(labels)
+    live.delete("id = 2")
+    orders.run(labels)
+    assert [row[0] for row in orders.rows("kept")] == [1, 3]
+
+
 def test_an_append_model_adds_the_rows_of_new_orders(orders: Orders) -> None:
     clean = orders.model("clean", CLEAN, mode="append")
     orders.create(clean)

@@ -9,6 +9,8 @@ from enum import Enum
 from frazil.errors import PipelineError
 from frazil.pipelines.models.inputs import Arrived, News
 
+_PROBLEMS = {News.CHANGED: "changed", News.UNKNOWN: "expired", News.FIRST: "other-inputs"}
+
 
 class Action(Enum):
     """What is computed, and how it is published."""
@@ -46,6 +48,7 @@ class Question:
     others: tuple[str, ...] = ()  # inputs that are no tables: what is new in them is not known
     reads_changes: bool = True  # rows that changed or went can be followed, and not only rows that were added
     full_refresh: bool = False
+    query_changed: bool = False  # since the rows of the table were computed
 
 
 def decide(question: Question, inputs: Mapping[str, Arrived]) -> Decision:
@@ -53,14 +56,22 @@ def decide(question: Question, inputs: Mapping[str, Arrived]) -> Decision:
     if question.full_refresh:
         return Decision(Action.OVERWRITE, "a full refresh was asked for")
     new = {name: arrived for name, arrived in inputs.items() if arrived.is_new}
+    if question.query_changed and question.mode != "append":
+        return Decision(Action.OVERWRITE, "its query changed since it last ran")
     if not new and not question.others:
-        return Decision(Action.NOTHING, "no input has new rows")
+        return Decision(Action.NOTHING, "no input has new rows" + _earlier_rows(question))
     if question.others and question.mode != "append":
         action = Action.OVERWRITE if question.mode == "rebuild" else Action.ALL
         return Decision(action, f"each run reads all of {', '.join(question.others)}")
-    if any(arrived.news is News.FIRST for arrived in inputs.values()):
+    first = [name for name, arrived in inputs.items() if arrived.news is News.FIRST]
+    has_run = len(first) < len(inputs)
+    if question.mode == "append" and has_run:  # all rows once more would be rows twice
+        first = [name for name in first if name == question.driving]
+        if first:
+            raise _cannot(question, inputs[first[0]])
+    if first:
         action = Action.OVERWRITE if question.mode == "rebuild" else Action.ALL
-        return Decision(action, "it has not run yet" if len(new) == len(inputs) else _reasons(new))
+        return Decision(action, _reasons(new) if has_run else "it has not run yet")
     if question.mode == "rebuild":
         return Decision(Action.OVERWRITE, _reasons(new))
     return _decide_incremental(question, new)
@@ -78,11 +89,18 @@ def _decide_incremental(question: Question, new: Mapping[str, Arrived]) -> Decis
             return Decision(Action.NOTHING, f"{question.driving} has no new rows; rows that are there stay as they are")
         if driving.news is not News.APPENDED:
             raise _cannot(question, driving)
-        return Decision(Action.APPEND, driving.reason)
+        return Decision(Action.APPEND, driving.reason + _earlier_rows(question))
     if others:  # any row may depend on them
         return Decision(Action.OVERWRITE if question.is_alone else Action.ALL, _reasons(others))
     assert driving is not None
     return Decision(Action.MERGE if question.mode == "upsert" else Action.PARTITIONS, driving.reason)
+
+
+def _earlier_rows(question: Question) -> str:
+    """What a changed query means in mode 'append'. A rebuild could lose rows that the input no longer has."""
+    if not question.query_changed:
+        return ""
+    return f"; its query changed, and earlier rows stay as they are (frazil run {question.name} --full-refresh)"
 
 
 def _reasons(new: Mapping[str, Arrived]) -> str:
@@ -91,6 +109,8 @@ def _reasons(new: Mapping[str, Arrived]) -> str:
 
 def _cannot(question: Question, arrived: Arrived) -> PipelineError:
     only, way = "what changed since is not known", ""
+    if arrived.news is News.FIRST:
+        only = "the rows of the table were made from other inputs"
     if arrived.news is News.CHANGED and question.mode == "append":
         only = "mode 'append' can only add rows"
     elif arrived.news is News.CHANGED:
@@ -100,5 +120,5 @@ def _cannot(question: Question, arrived: Arrived) -> PipelineError:
         f"{question.name}: {arrived.reason}; {only}",
         hint=f"{way}compute it again from all rows: frazil run {question.name} --full-refresh",
         pipeline=question.name,
-        problem="changed" if arrived.news is News.CHANGED else "expired",
+        problem=_PROBLEMS[arrived.news],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +49,13 @@ class Model:
     def is_incremental(self) -> bool:
         """Whether a run reads the new rows of `driving` alone, and the other inputs in full."""
         return self.mode != "rebuild"
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells queries apart that differ in more than comments and layout."""
+        from frazil.pipelines.models.sql import normalise_sql
+
+        return hashlib.sha256(normalise_sql(self.sql).encode()).hexdigest()[:16]
 
     def table(self, columns: Sequence[Column] = ()) -> Table:
         """The table that it makes, with the declared columns, or with these if none are declared."""

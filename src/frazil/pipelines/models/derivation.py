@@ -43,6 +43,7 @@ class Derivation:
     is_model: bool = True  # a model makes all rows of its table
     tags: tuple[str, ...] = ()
     group: str | None = None
+    definition: str = ""  # the fingerprint of a model's query; the code of a function is not known
 
     @property
     def identifier(self) -> Identifier:
@@ -84,6 +85,7 @@ def _of_model(model: Model) -> Derivation:
         f"audit-{model.name}",
         tags=model.tags,
         group=model.group,
+        definition=model.fingerprint,
     )
 
 

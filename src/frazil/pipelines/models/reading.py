@@ -14,6 +14,7 @@ from frazil.spark import quoted
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 CHANGE = "_change_type"
 INSERT, DELETE = "INSERT", "DELETE"
@@ -45,7 +46,8 @@ class InputReader:
 
     def changed(self) -> DataFrame:
         """The rows that came and went since the last run, with `INSERT` or `DELETE` in `_change_type`. A row that is
-        the same before and after is not among them.
+        the same before and after is not among them, unless it has a map: Spark does not compare maps, so that all rows
+        of the files that were replaced are among them.
         """
         from pyspark.sql import functions as F
 
@@ -53,7 +55,9 @@ class InputReader:
             rows = self.all() if self.arrived.news is News.FIRST else self.appended()
             return rows.withColumn(CHANGE, F.lit(INSERT))
         before, after = self._differing()
-        came, went = after.exceptAll(before), before.exceptAll(after)
+        came, went = after, before
+        if not any(_has_map(field.dataType) for field in after.schema.fields):
+            came, went = after.exceptAll(before), before.exceptAll(after)
         return came.withColumn(CHANGE, F.lit(INSERT)).unionByName(went.withColumn(CHANGE, F.lit(DELETE)))
 
     def _differing(self) -> tuple[DataFrame, DataFrame]:
@@ -76,3 +80,11 @@ class InputReader:
     @property
     def _name(self) -> str:
         return ".".join(quoted(part) for part in (self.catalog, *self.table.name()))
+
+
+def _has_map(kind: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, MapType) or (isinstance(kind, ArrayType) and _has_map(kind.elementType))

@@ -142,6 +142,7 @@ def plan_derivation(
         others=derivation.others,
         reads_changes=derivation.reads_changes,
         full_refresh=full_refresh,
+        query_changed="" not in (sink.definition, derivation.definition) and sink.definition != derivation.definition,
     )
     return Planned(derivation, decide(question, arrived), arrived, target, sink, live)
 
@@ -311,7 +312,13 @@ class _Together:
         planned = staged.planned
         move = Move(planned.target.identifier, staged.snapshot_id, staged.base_id, staged.branch, planned.target.ref)
         staged.result = replace(staged.result, snapshot_id=staged.snapshot_id)
-        return planned.sink.prepare(staged.work.staged, change=move, also=self._run_row(staged), inputs=planned.inputs)
+        return planned.sink.prepare(
+            staged.work.staged,
+            change=move,
+            also=self._run_row(staged),
+            inputs=planned.inputs,
+            definition=planned.derivation.definition,
+        )
 
     def _run_row(self, staged: StagedTable) -> dict[Identifier, Append]:
         runs = open_companion(runs_of(staged.planned.derivation.target), self.graph.catalog, owner=self.graph.owner)

@@ -347,21 +347,27 @@ class FrameSink:
         change: Publishable,
         also: Mapping[Identifier, Any],
         inputs: Mapping[str, InputState],
+        definition: str = "",
     ) -> Publication:
-        """The commit of a change with the tables that it was made from, to be published together with others by
-        `publish_together`. The sink is closed: it has made its one commit.
+        """The commit of a change with the tables and the query that it was made from, to be published together with
+        others by `publish_together`. The sink is closed: it has made its one commit.
         """
         self._check_open()
         if not isinstance(self._target, IcebergTarget):
             raise SinkError(f"{self.layout.name}: only Iceberg tables are published together", table=self.layout.name)
         self._closed = True
-        claim = replace(self._claim(staged, frozenset()), inputs=inputs)
+        claim = replace(self._claim(staged, frozenset()), inputs=inputs, definition=definition)
         return self._target.prepare((), claim, quarantine_files=staged.quarantine_files, also=also, change=change)
 
     @property
     def inputs(self) -> Mapping[str, InputState]:
         """The tables that the rows were made from, as the last commit says."""
         return self._progress.inputs
+
+    @property
+    def definition(self) -> str:
+        """The fingerprint of the query that made the rows, as the last commit says; empty if it is not known."""
+        return self._progress.definition
 
     def discard(self, staged: Staged) -> None:
         """Deletes staged files: they are in no commit."""

@@ -35,7 +35,7 @@ class InputState:
 @dataclass(frozen=True)
 class PartProgress:
     """How far one part of a sink has come; `offsets` are the next ones to read, by source partition. `inputs` are the
-    tables that the rows were made from, by name.
+    tables that the rows were made from, by name, and `definition` is the fingerprint of the query that made them.
     """
 
     generation: int = 0
@@ -43,6 +43,7 @@ class PartProgress:
     commits: int = 0
     offsets: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, InputState] = field(default_factory=dict)
+    definition: str = ""
 
     @classmethod
     def parse(cls, entry: Sequence[Any]) -> PartProgress:
@@ -52,13 +53,22 @@ class PartProgress:
         {'silver.orders': InputState(uuid='8f1e', snapshot_id=7)}
         """
         generation, writer, commits, offsets, *more = entry
-        (inputs,) = more or ({},)
-        return cls(generation, writer, commits, offsets, {name: InputState(*stored) for name, stored in inputs.items()})
+        stored = more[0] if more else {}
+        facts = more[1] if len(more) > 1 else {}
+        inputs = {name: InputState(*state) for name, state in stored.items()}
+        return cls(generation, writer, commits, offsets, inputs, facts.get("definition", ""))
 
     def dump(self) -> list[Any]:
-        """As JSON; `inputs` only where there are some."""
+        """As JSON; `inputs` and `definition` only if there are any.
+
+        >>> PartProgress(1, "w", 2, {}, definition="5f0c").dump()
+        [1, 'w', 2, {}, {}, {'definition': '5f0c'}]
+        """
         inputs = {name: [state.uuid, state.snapshot_id] for name, state in sorted(self.inputs.items())}
+        facts = {"definition": self.definition} if self.definition else {}
         entry = [self.generation, self.writer, self.commits, dict(self.offsets)]
+        if facts:
+            return [*entry, inputs, facts]
         return [*entry, inputs] if inputs else entry
 
 
@@ -85,7 +95,7 @@ class Progress:
                     hint="upgrade Frazil",
                 )
             return cls({name: PartProgress.parse(entry) for name, entry in value["parts"].items()})
-        except (ValueError, KeyError, TypeError) as exc:
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise ProgressMismatch(
                 f"the table's progress cannot be read: {text[:80]}",
                 hint="take it from the summary of the last snapshot",
@@ -115,7 +125,8 @@ class Claim:
     `end` names every source partition that moved; `start` says where it stood for those that had moved before. A
     partition in `done` is finished for good (a file that was read to its end) and needs no entry any more. With
     `takes_over`, the commit is the writer's takeover, too: it is refused unless the part's progress still is what the
-    writer planned from. `inputs` are the tables that the rows were made from; None leaves those that are known.
+    writer planned from. `inputs` are the tables that the rows were made from, and `definition` is the fingerprint of
+    the query that made them; None leaves what is known.
     """
 
     part: str
@@ -127,6 +138,7 @@ class Claim:
     done: frozenset[str] = frozenset()
     takes_over: PartProgress | None = None
     inputs: Mapping[str, InputState] | None = None
+    definition: str | None = None
 
     def summary(self) -> str:
         """What the snapshot's summary says of this commit; the audit reads it."""
@@ -212,7 +224,7 @@ def take_over(progress: Progress, part: str, writer: str) -> Progress:
     """The progress once `writer` owns the part: every older writer of it is fenced.
 
     >>> take_over(Progress(), "s/0", "w1").part("s/0")
-    PartProgress(generation=1, writer='w1', commits=0, offsets={}, inputs={})
+    PartProgress(generation=1, writer='w1', commits=0, offsets={}, inputs={}, definition='')
     """
     current = progress.part(part)
     return progress.with_part(part, replace(current, generation=current.generation + 1, writer=writer))
@@ -222,7 +234,7 @@ def plan_takeover(current: PartProgress, writer: str) -> PlannedTakeover:
     """What `writer` has to know to take over with its first commit. Nothing is fenced until then.
 
     >>> plan_takeover(PartProgress(3, "old", 7), "new").own
-    PartProgress(generation=4, writer='new', commits=7, offsets={}, inputs={})
+    PartProgress(generation=4, writer='new', commits=7, offsets={}, inputs={}, definition='')
     """
     if current.writer == writer:
         return PlannedTakeover(None, current)
@@ -256,8 +268,14 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
         )
     _check_offsets(current, claim, table=table)
     offsets = {name: offset for name, offset in {**current.offsets, **claim.end}.items() if name not in claim.done}
-    inputs = current.inputs if claim.inputs is None else claim.inputs
-    return progress.with_part(claim.part, replace(current, commits=claim.commit, offsets=offsets, inputs=inputs))
+    after = replace(
+        current,
+        commits=claim.commit,
+        offsets=offsets,
+        inputs=current.inputs if claim.inputs is None else claim.inputs,
+        definition=current.definition if claim.definition is None else claim.definition,
+    )
+    return progress.with_part(claim.part, after)
 
 
 def _check_offsets(current: PartProgress, claim: Claim, *, table: str) -> None:

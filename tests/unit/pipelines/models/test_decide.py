@@ -56,6 +56,33 @@ def test_what_the_mode_cannot_follow_is_an_error_that_names_the_way_out(mode: st
     assert "frazil run gold.revenue --full-refresh" in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("mode", "orders", "expected"),
+    [
+        ("rebuild", N, Action.OVERWRITE),
+        ("upsert", N, Action.OVERWRITE),
+        ("replace-partition", A, Action.OVERWRITE),
+        ("append", N, Action.NOTHING),  # the input may no longer have the rows that are there
+        ("append", A, Action.APPEND),
+    ],
+)
+def test_a_table_whose_query_changed_is_rebuilt_unless_it_only_grows(mode: str, orders: News, expected: Action) -> None:
+    assert action(mode, orders, N, query_changed=True) is expected
+
+
+def test_appends_say_that_earlier_rows_are_those_of_the_former_query() -> None:
+    question = Question("gold.log", "append", "orders", is_alone=True, query_changed=True)
+    decision = decide(question, {"orders": arrived(N)})
+    assert decision.reason.endswith("earlier rows stay as they are (frazil run gold.log --full-refresh)")
+
+
+def test_an_input_that_is_read_for_the_first_time_appends_no_row_twice() -> None:
+    assert action("append", A, F) is Action.APPEND
+    with pytest.raises(PipelineError) as raised:
+        action("append", F, N)
+    assert raised.value.problem == "other-inputs"
+
+
 def test_a_full_refresh_is_a_rebuild_in_every_mode() -> None:
     assert {action(mode, U, U, full_refresh=True) for mode in ("append", "upsert", "rebuild")} == {Action.OVERWRITE}
 
