@@ -13,6 +13,7 @@ from pyiceberg.types import LongType
 
 from frazil.errors import CheckError, HistoryError, QueryError
 from frazil.history import FoundRow, LandingFile, OffsetRange, Origins, Run
+from tests.conftest import Campaign
 from tests.contract.history_lake import Past, rows
 from tests.kit.committed_deletes import delete_from
 from tests.kit.raising import raises
@@ -46,12 +47,27 @@ def test_the_first_snapshot_with_a_bad_row_is_found_in_a_logarithm_of_checks(pas
         1,
         [{"id": 200, "name": "n200"}],
     )
-    assert [step.number for step in steps] == [10, 1, 5, 7, 6]
+    assert [step.number for step in steps] == [5, 8, 6]
     assert result.commands() == (
         f"frazil diff {past.name} {ids[-1]} {bad}",
         f"frazil rollback {past.name} --at {ids[-1]}",
         f"frazil blame {past.name} --at {bad} --where 'NOT (id < 100)'",
     )
+
+
+def test_one_bad_commit_among_a_thousand_is_found_in_ten_checks(past: Past, campaign: Campaign) -> None:
+    """127 snapshots, and 7 checks, in the short form."""
+    commits, most = campaign.size(short=127, full=1000), campaign.size(short=7, full=10)
+    culprit = campaign.random().randrange(commits)
+    with past.sink("orders") as sink:
+        for number in range(commits):
+            sink.write(rows(200 if number == culprit else 1), position=number + 1)
+            sink.commit()
+    line = [entry for entry in past.table.history() if entry.added_rows][::-1]
+    result = past.table.bisect(CHECK, good=line[0].snapshot_id)
+    assert result.culprit is not None
+    assert (result.snapshots, result.culprit.entry.snapshot_id) == (commits, line[culprit].snapshot_id)
+    assert (result.effort.snapshots <= most, result.effort.files_read) == (True, 1)  # for the row that it shows
 
 
 def test_files_that_statistics_decide_are_not_opened(past: Past) -> None:
@@ -76,7 +92,7 @@ def test_a_file_is_read_once_however_many_snapshots_have_it(past: Past) -> None:
     result = past.table.bisect("length(name) < 4", samples=0)
     assert result.culprit is not None
     assert result.culprit.entry.snapshot_id == bad
-    assert (result.effort.files_read, result.effort.by_statistics) == (9, 0)
+    assert (result.effort.files_read, result.effort.known, result.effort.by_statistics) == (5, 5, 0)
 
 
 def test_a_bad_row_that_is_deleted_does_not_count(past: Past) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -115,6 +116,30 @@ def test_a_run_is_named_with_its_landing_files(past: Past) -> None:
     assert source.origins == Origins(
         run=Run("daily", "r1", None, 2), files=(LandingFile("a.csv", 1), LandingFile("b.csv", 2))
     )
+
+
+def test_the_line_of_a_landing_file_is_the_one_that_has_the_rows_values(past: Past, tmp_path: Path) -> None:
+    """`name` was changed by the pipeline: no line has it. An empty line is no row, but it is a line."""
+    snapshot_id = past.append(1, 2, 7)
+    runs = pa.table({"run_id": ["r1"], "pipeline": ["daily"], "snapshot_id": [snapshot_id], "files": [2]})
+    past.catalog.create_table(f"{past.name}__runs", runs.schema).append(runs)
+    landed = {"a.csv": "id,name\n1,A\n\n2,B\n", "b.json": '{"id": 7, "name": "C"}\n{"id": 1, "name": "A"}\n'}
+    for name, text in landed.items():
+        (tmp_path / name).write_text(text)
+    ledger = pa.table({"path": [*landed], "size": [len(text) for text in landed.values()], "run_id": ["r1"] * 2})
+    past.catalog.create_table(f"{past.name}__ledger", ledger.schema).append(ledger)
+
+    def lines() -> dict[int, list[tuple[str, tuple[int, ...]]]]:
+        blamed = past.table.blame("id > 0", project=tmp_path).rows
+        return {r.values["id"]: [(f.path, f.lines) for f in r.sources[0].origins.files] for r in blamed}
+
+    assert lines() == {
+        1: [("a.csv", (2,)), ("b.json", (2,))],
+        2: [("a.csv", (4,)), ("b.json", ())],
+        7: [("a.csv", ()), ("b.json", (1,))],
+    }
+    (tmp_path / "a.csv").write_text("id,name\n1,A\n2,B\n")
+    assert lines()[7] == [("a.csv", ()), ("b.json", ())]  # it is not what was loaded
 
 
 def test_rows_that_were_staged_came_with_the_commit_that_published_them(past: Past) -> None:

@@ -5,7 +5,7 @@ as one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
 from frazil.errors import AuditFailed, PipelineError, RowRefused
+from frazil.history import RowSource
 from frazil.pipelines import Pipeline, RunResult
 from frazil.pipelines.models import GraphRun, Model, ModelSchemas, derivation_of, model
 from frazil.spark.session import spark_session
@@ -235,6 +236,14 @@ def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
     assert recorded.snapshot_id in ancestors  # what was staged is what was published
     assert all(set(table.metadata.refs) == {"main"} for table in loaded.values())
     assert [result.snapshot_id for result in orders.run(clean, by_region, together=True)] == [None, None]
+    (blamed,) = orders.lake.table(by_region.name).blame("amount = 20").rows
+    assert tables_behind(blamed.sources) == {clean.name, orders.orders, orders.countries}  # to the first source
+
+
+def tables_behind(sources: Sequence[RowSource]) -> set[str]:
+    """The tables of which snapshots are named."""
+    tables = [table for source in sources for table in source.upstream if table.snapshots]
+    return {table.input.table for table in tables}.union(*(tables_behind(table.snapshots) for table in tables))
 
 
 def test_a_failed_audit_publishes_no_table_of_the_graph(orders: Orders) -> None:

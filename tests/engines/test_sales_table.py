@@ -12,7 +12,7 @@ import pytest
 import trino
 from pyiceberg.types import DateType, DecimalType, StringType
 
-from frazil import Table
+from frazil import Lake, Table
 from tests.engines.sales_table import DAYS, DDL, ROWS_A_DAY, Sales, sales_table
 from tests.kit.stack import Project
 from tests.kit.stack_lake import stored_objects
@@ -245,3 +245,22 @@ def test_a_reader_sees_all_rows_of_a_write_or_none(sales: Sales) -> None:
     watcher.join()
     assert seen <= {count * ROWS_A_DAY for count in (2, 3, 4)}
     assert 2 * ROWS_A_DAY in seen
+
+
+@pytest.mark.requirement("sales.bisect")
+def test_the_insert_that_brought_a_wrong_amount_is_found_and_undone(sales: Sales) -> None:
+    wrong = "('ORD-x', 'CUST-1', DECIMAL '2000000.00', 'NO', DATE '2024-01-18')"
+    good = sales.snapshots()[-1]
+    sales.ask(f"INSERT INTO sales VALUES {wrong}")
+    bad = sales.snapshots()[-1]
+    for day in ("2024-01-19", "2024-01-20"):
+        sales.add_day(day, rows=10)
+    table = Lake(sales.project.settings).table("lakehouse.sales")
+    result = table.bisect("amount < 1e6")
+    assert result.culprit is not None
+    assert (result.culprit.entry.snapshot_id, result.good and result.good.snapshot_id) == (bad, good)
+    assert [row.values["order_id"] for row in result.culprit.samples] == ["ORD-x"]
+    (row,) = table.blame("amount >= 1e6").rows
+    assert [source.snapshot_id for source in row.sources] == [bad]
+    assert sales.ask(f"SELECT order_id FROM sales FOR VERSION AS OF {bad} WHERE amount >= 1e6") == [["ORD-x"]]
+    assert sales.ask(f"SELECT count(*) FROM sales FOR VERSION AS OF {good} WHERE amount >= 1e6") == [[0]]

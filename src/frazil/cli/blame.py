@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ from frazil.units import count
 
 if TYPE_CHECKING:
     from frazil.history import Blame, RowBlame, RowSource, Upstream
+    from frazil.pipelines.sources import FileSource
 
 
 @click.command()
@@ -44,12 +46,27 @@ def blame(context: Context, table: str, where: str, at: str, columns: str | None
 
     live = Lake(context.settings, catalog=context.catalog).table(table)
     chosen = [name.strip() for name in columns.split(",")] if columns else None
-    result = live.blame(where, at=at, columns=chosen, limit=limit)
+    result = live.blame(where, at=at, columns=chosen, limit=limit, sources=_sources())
     if output == "json":
         print_json(as_json(result))
         return
     for line in describe(result):
         echo(line)
+
+
+def _sources() -> dict[str, FileSource]:
+    """How landing files are spelled, as the project in this folder says, if there is one that can be read."""
+    from frazil.errors import FrazilError
+    from frazil.pipelines.sources import FileSource
+    from frazil.project import FILE_NAME, load_project
+
+    if not (Path.cwd() / FILE_NAME).exists():
+        return {}
+    try:
+        pipelines = load_project(Path.cwd()).pipelines
+    except FrazilError:  # old rows have an origin, whatever the project is now
+        return {}
+    return {each.name: each.source for each in pipelines if isinstance(each.source, FileSource)}
 
 
 @dataclass

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from frazil.units import count, size
 
 if TYPE_CHECKING:
-    from frazil.history import LogEntry, OffsetRange, Origins
+    from frazil.history import LandingFile, LogEntry, OffsetRange, Origins
 
 SHOWN_FILES = 10
 SHOWN_LENGTH = 80  # of a value
@@ -29,12 +29,7 @@ def describe_origins(origins: Origins) -> Iterator[str]:
     if origins.run is not None:
         started = f", started at {origins.run.started_at:%Y-%m-%d %H:%M:%S} UTC" if origins.run.started_at else ""
         yield f"pipeline {origins.run.pipeline}, run {origins.run.run_id}{started}"
-    if len(origins.files) > 1:
-        yield f"one of {count(len(origins.files), 'landing file')}:"
-    indent = "  " if len(origins.files) > 1 else "landing file "
-    yield from (f"{indent}{file.path} ({size(file.size)})" for file in origins.files[:SHOWN_FILES])
-    if hidden := max(len(origins.files) - SHOWN_FILES, 0):
-        yield f"  ... and {hidden:,} more"
+    yield from _describe_files(origins.files)
     if origins.run is not None and origins.run.files and not origins.files:
         yield f"{count(origins.run.files, 'landing file')}, which the ledger does not list any more"
     if origins.part is not None and origins.run is None:
@@ -42,6 +37,23 @@ def describe_origins(origins: Origins) -> Iterator[str]:
     yield from (describe_offsets(offsets) for offsets in origins.offsets)
     if origins.replayed is not None:
         yield f"{count(origins.replayed, 'row')} from quarantine"
+
+
+def _describe_files(files: Sequence[LandingFile]) -> Iterator[str]:
+    """The landing files of a run; those that the row's line was found in, if it was."""
+    matches = [file for file in files if file.lines]
+    for file in matches:
+        lines = ", ".join(map(str, file.lines))
+        what = "row" if ".parquet" in file.path else "line"
+        yield f"landing file {file.path} ({size(file.size)}), {what}{'s' * (len(file.lines) > 1)} {lines}"
+    if matches:
+        return
+    if len(files) > 1:
+        yield f"one of {count(len(files), 'landing file')}:"
+    indent = "  " if len(files) > 1 else "landing file "
+    yield from (f"{indent}{file.path} ({size(file.size)})" for file in files[:SHOWN_FILES])
+    if hidden := max(len(files) - SHOWN_FILES, 0):
+        yield f"  ... and {hidden:,} more"
 
 
 def describe_offsets(offsets: OffsetRange) -> str:

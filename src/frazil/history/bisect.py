@@ -1,8 +1,8 @@
 """Which snapshot brought rows that break a check: a binary search over the history of a branch.
 
 The search follows parents, not times: after a rollback, what was undone is not on the line. As every bisection, it
-assumes that the check changes once, from passing to failing; both ends are verified first. `find_flips` looks at every
-snapshot and does not depend on that.
+assumes that the check changes once, from passing to failing; the snapshot that it gives and the one before are always
+among those that were checked. `find_flips` looks at every snapshot and does not depend on that.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ class Search(Protocol):
 
     def has_rows(self, snapshot_id: int) -> bool:
         """Whether there are any."""
+
+    def still_has_rows(self, snapshot_id: int) -> bool | None:
+        """The same without a check: from what is known by now; None if that does not tell."""
 
     def find(self, snapshot_id: int, limit: int) -> Findings:
         """How many there are, and the first of them."""
@@ -133,14 +136,14 @@ class Bisection:
 
 
 def first_failing(count: int, fails: Callable[[int], bool]) -> int:
-    """The first place that fails, if the place 0 passes, the last one fails, and it changes once in between. It asks
-    for log2(count) places, rounded up, and for none twice.
+    """The first place that fails, or `count` if none does, if it changes at most once from passing to failing. It asks
+    for log2(count + 1) places, rounded up, and for none twice: the place that it gives, and the one before.
 
     >>> asked = []
     >>> first_failing(1000, lambda at: asked.append(at) or at >= 637), len(asked)
     (637, 10)
     """
-    good, bad = 0, count - 1
+    good, bad = -1, count
     while bad - good > 1:
         middle = (good + bad) // 2
         if fails(middle):
@@ -276,12 +279,14 @@ class _Bisecting:
     def run(self) -> Bisection:
         if self.request.all:
             return self._run_all()
-        last = len(self.line) - 1
-        if not self._fails(last):
-            return replace(self._result("passes", None), notes=(REPAIRED,) if last else ())
-        if last == 0 or self._fails(0):
-            return self._oldest_fails()
-        return self._result("found", first_failing(len(self.line), self._fails))
+        place = first_failing(len(self.line), self._fails)
+        if place == len(self.line):
+            return replace(self._result("passes", None), notes=(REPAIRED,) if place > 1 else ())
+        newest = len(self.line) - 1
+        if newest not in self.known and self.search.still_has_rows(self.line[newest].snapshot_id) is False:
+            since = f"snapshot {self.line[place].snapshot_id} fails, and what failed was repaired since"
+            return replace(self._result("passes", None), notes=(since, REPAIRED))
+        return self._oldest_fails() if place == 0 else self._result("found", place)
 
     def _run_all(self) -> Bisection:
         flips = find_flips(len(self.line), self._fails)

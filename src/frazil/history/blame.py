@@ -7,10 +7,10 @@ history has expired, the answer says so, and what is still known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import ArgumentError
 from frazil.history.log import LogEntry, describe
@@ -18,8 +18,10 @@ from frazil.history.origins import InputTable, OriginReader, Origins
 from frazil.history.row_checks import FoundRow, RowSearch
 from frazil.history.row_steps import RowTracer, Trace
 from frazil.scan.planning import MAIN, Named, Source, ancestors, find_point, schema_at, select_fields
+from frazil.scan.reading import arrow_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
@@ -27,6 +29,13 @@ if TYPE_CHECKING:
 
 MOST_SNAPSHOTS = 10  # of an input table that are listed
 DEEPEST = 20  # tables that are made from each other
+
+
+class FindLines(Protocol):
+    """Finds the lines of landing files that have a row's values."""
+
+    def find(self, pipeline: str, files: Mapping[str, int], row: Mapping[str, pa.Scalar]) -> dict[str, tuple[int, ...]]:
+        """The lines by path, of a run's files by path and size."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +111,10 @@ class BlameRequest:
             raise ArgumentError("limit", self.limit, expected="a whole number from 1")
 
 
-def blame_rows(catalog: FrazilCatalog, table: Table, source: Source, request: BlameRequest) -> Blame:
-    """Where the rows that a condition selects came from."""
+def blame_rows(
+    catalog: FrazilCatalog, table: Table, source: Source, request: BlameRequest, *, lines: FindLines | None = None
+) -> Blame:
+    """Where the rows that a condition selects came from; `lines` finds them in landing files."""
     name = ".".join(table.name())
     point = find_point(table.metadata, request.at, table=name)
     schema, snapshot_id = schema_at(table.metadata, point), point.snapshot.snapshot_id
@@ -111,7 +122,7 @@ def blame_rows(catalog: FrazilCatalog, table: Table, source: Source, request: Bl
     rows = _find(RowSearch.matching(table, source, schema, request.where), snapshot_id, request.limit + 1)
     kept = rows[: request.limit]
     traces = RowTracer(table, source, schema).trace(kept, snapshot_id)
-    describer = _Describer(catalog, table)
+    describer = _Describer(catalog, table, _RowLines(arrow_schema(schema), lines))
     blamed = [describer.describe(row, trace, shown) for row, trace in zip(kept, traces, strict=True)]
     return Blame(name, request.where, snapshot_id, tuple(blamed), more=len(rows) > len(kept))
 
@@ -125,17 +136,36 @@ def _find(search: RowSearch, snapshot_id: int, limit: int) -> list[FoundRow]:
     return rows
 
 
+@dataclass
+class _RowLines:
+    """Completes the landing files of a snapshot by the lines that have the values of `row`."""
+
+    schema: pa.Schema
+    finder: FindLines | None
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+    def complete(self, origins: Origins) -> Origins:
+        import pyarrow as pa
+
+        if self.finder is None or origins.run is None or not origins.files:
+            return origins
+        row = {column.name: pa.scalar(self.row[column.name], column.type) for column in self.schema}
+        lines = self.finder.find(origins.run.pipeline, {file.path: file.size for file in origins.files}, row)
+        return replace(origins, files=tuple(replace(file, lines=lines.get(file.path, ())) for file in origins.files))
+
+
 class _Describer:
     """Says who made snapshots, and from what."""
 
-    def __init__(self, catalog: FrazilCatalog, table: Table) -> None:
-        self._catalog, self._table = catalog, table
+    def __init__(self, catalog: FrazilCatalog, table: Table, lines: _RowLines) -> None:
+        self._catalog, self._table, self._lines = catalog, table, lines
         self._readers = {".".join(table.name()): (table, OriginReader(catalog, table))}
 
     def describe(self, row: FoundRow, trace: Trace, columns: Sequence[str]) -> RowBlame:
         name = ".".join(self._table.name())
         ends = sorted(trace.ends, key=lambda end: -end.sequence)
         entries = [self._entry(name, number) for number in trace.rewritten_by]
+        self._lines.row = row.values
         return RowBlame(
             values={column: row.values[column] for column in columns},
             file=str(row.file),
@@ -148,7 +178,7 @@ class _Describer:
     def _source(self, name: str, snapshot_id: int | None, sequence: int, doubt: str, depth: int) -> RowSource:
         if snapshot_id is None:
             return RowSource(None, sequence, None, doubt, Origins())
-        origins = self._readers[name][1].of(snapshot_id)
+        origins = self._lines.complete(self._readers[name][1].of(snapshot_id))
         upstream = tuple(self._follow(table, depth - 1) for table in origins.inputs)
         return RowSource(snapshot_id, sequence, self._entry(name, snapshot_id), doubt, origins, upstream)
 

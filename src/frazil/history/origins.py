@@ -42,10 +42,13 @@ class Run:
 
 @dataclass(frozen=True)
 class LandingFile:
-    """A landing file that a run loaded."""
+    """A landing file that a run loaded; `lines` are those with the values of the row that is asked for, if they could
+    be found (of a Parquet file its rows).
+    """
 
     path: str
     size: int
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ class QuerySearch:
         self.effort.snapshots += 1
         return any(self._first(f"SELECT * FROM ({query}) LIMIT 1", snapshot_id) for query in self.queries)  # noqa: S608
 
+    def still_has_rows(self, snapshot_id: int) -> bool | None:
+        """Not known: only the queries tell."""
+        return None
+
     def find(self, snapshot_id: int, limit: int) -> Findings:
         """How many rows the queries find in a snapshot, and the first `limit` of them, with the query's columns."""
         total, samples = 0, list[FoundRow]()

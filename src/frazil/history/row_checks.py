@@ -130,6 +130,18 @@ class RowSearch:
                 unread.append(task)
         return any(len(self._live_positions(task)) for task in unread)
 
+    def still_has_rows(self, snapshot_id: int) -> bool | None:
+        """Whether a snapshot has such a row, by statistics and by files that were read; None if that does not tell."""
+        plan, sure = self._plan(snapshot_id)
+        is_open = False
+        for task in plan.tasks():
+            is_sure = task.path in sure and not _has_equality(task)
+            if not is_sure and task.path not in self._found:
+                is_open = True
+            elif len(self._all_positions(task) if is_sure else self._live_positions(task)):
+                return True
+        return None if is_open else False
+
     def find_files(self, snapshot_id: int) -> Iterator[FoundFile]:
         """The files of a snapshot that have such rows."""
         plan, sure = self._plan(snapshot_id)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from frazil.errors import HistoryError, ScanError, UpkeepError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         TableDiff,
     )
     from frazil.lake.result import Result
+    from frazil.pipelines.sources import FileSource
     from frazil.quarantine import IcebergQuarantine
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
@@ -438,20 +440,30 @@ class LakeTable:
         return bisect_table(self.lake.catalog, table, source, request, run_query=query, on_step=on_step)
 
     def blame(
-        self, where: str, *, at: Named = MAIN, columns: str | Sequence[str] | None = None, limit: int = 20
+        self,
+        where: str,
+        *,
+        at: Named = MAIN,
+        columns: str | Sequence[str] | None = None,
+        limit: int = 20,
+        project: str | Path = ".",
+        sources: Mapping[str, FileSource] | None = None,
     ) -> Blame:
         """Where rows came from: `blame("amount >= 1e6")`.
 
         For each of the first `limit` rows for which the condition is true: its file, the snapshot that brought it, the
         run or sink that made the snapshot, and the landing files, offsets or tables that it was made from. Rows that
-        compaction or an upsert only rewrote are followed to where they came in.
+        compaction or an upsert only rewrote are followed to where they came in. Landing files below `project` are read
+        again to find the row's line; `sources` say how those of a pipeline are spelled, if their names do not.
         """
         from frazil.history import BlameRequest, blame_rows
+        from frazil.pipelines.files import LineFinder
 
         chosen = None if columns is None else as_columns(columns)
         table = self.load()
         request = BlameRequest(where, at=at, columns=chosen, limit=limit)
-        return blame_rows(self.lake.catalog, table, self.lake.source(table), request)
+        lines = LineFinder(Path(project), self.lake.catalog.properties, sources or {})
+        return blame_rows(self.lake.catalog, table, self.lake.source(table), request, lines=lines)
 
     @former_keywords(to="at")
     def plan_rollback(self, at: Named, *, ref: str = MAIN) -> RollbackPlan:

@@ -8,6 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.pipelines.files.columns import FileColumns, find_columns
+    from frazil.pipelines.files.find_lines import LineFinder
     from frazil.pipelines.files.frame import SourceFrame, read_frame
     from frazil.pipelines.files.listing import SourceFile, find_changed, list_local, list_s3
     from frazil.pipelines.files.malformed import Malformed
@@ -22,6 +23,7 @@ __all__ = [
     "TASK_BYTES",
     "FileColumns",
     "FileRows",
+    "LineFinder",
     "Malformed",
     "Reader",
     "Slice",
