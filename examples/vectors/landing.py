@@ -58,7 +58,8 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     modules = parser.parse_args().modules.split(",")
     rows = sum(write_module(folder, module) for module in modules)
-    print(f"{rows:,} rows in {len(modules)} files of {folder}")
+    files = "1 file" if len(modules) == 1 else f"{len(modules)} files"
+    print(f"{rows:,} rows in {files} of {folder}")
 
 
 if __name__ == "__main__":

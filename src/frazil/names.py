@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from frazil.errors import ArgumentError
@@ -35,6 +36,16 @@ def as_columns(names: str | Sequence[str], *, argument: str = "columns") -> tupl
     if columns is not None and all(isinstance(name, str) for name in columns):
         return columns
     raise ArgumentError(argument, names, expected="the name of a column, or a list of names")
+
+
+def index_name(column: str, metric: str) -> str:
+    """The name of a vector index that is given none. Other characters than names of indexes have become `_`.
+
+    >>> index_name("embedding", "cosine"), index_name("-größe 2", "l2")
+    ('embedding_cosine', '_gr__e_2_l2')
+    """
+    name = re.sub(r"^[.-]|[^A-Za-z0-9_.-]", "_", column)
+    return f"{name[:120]}_{metric}"
 
 
 def _is_part(part: object) -> bool:

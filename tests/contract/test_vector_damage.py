@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import FloatType, ListType, NestedField
 
 from frazil import Lake
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
@@ -260,7 +263,20 @@ def test_a_damaged_index_changes_no_answer_and_the_command_that_repairs_it_is_na
     damage(damaged.record)
     with caplog.at_level(logging.WARNING, "frazil.vector"):
         assert WAYS[way](damaged) == expected
-    assert "`frazil index refresh lake.points embedding" in caplog.text
+    assert "`frazil index refresh lake.points embedding_l2`" in caplog.text
+
+
+def test_unusual_names_stand_in_quotes_in_the_command_that_repairs(damaged: Damaged) -> None:
+    name, column = 'lake.o\'brien "é"', "größe 'x'"
+    embedding = NestedField(1, column, ListType(2, FloatType(), element_required=False))
+    damaged.catalog.create_table(name, Schema(embedding))
+    table = damaged.lake.table(name)
+    table.append([{column: row["embedding"]} for row in vectors_from(0, 50)])
+    record = table.indexes.create(column, metric="l2")
+    remove_segment(record)
+    report = table.scan().nearest(column, query(), k=1).explain()
+    assert shlex.split(report.repair or "") == ["frazil", "index", "refresh", name, "gr__e__x__l2"]
+    assert table.indexes.refresh(record.name).vectors == 50
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -335,7 +351,7 @@ def test_a_record_that_names_a_segment_twice_gives_no_row_twice(
 def test_a_report_says_what_came_from_where(damaged: Damaged) -> None:
     report = damaged.table.scan().nearest("embedding", [query(1), query(2)], k=5, metric="l2").explain()
     facts = report.to_json()
-    assert facts["search"] == "5 rows for 2 vectors in embedding of lake.points, l2"
+    assert facts["search"] == "5 rows for each of 2 vectors in embedding of lake.points, l2"
     assert facts["index"]["name"] == "embedding_l2"
     assert (facts["index"]["files"], facts["index"]["rows"], facts["index"]["lists"]) == (1, 400, 8)
     assert 2 <= facts["index"]["lists-probed"] <= 16

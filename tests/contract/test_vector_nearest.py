@@ -184,6 +184,8 @@ def test_a_filter_and_a_time_hold_for_the_search(vectors: Vectors) -> None:
     new = vectors.table.scan("kind = 'red'", columns=["id"]).nearest("embedding", query, k=5).to_arrow()
     assert old["id"].to_pylist() == truth(rows, query, 5, "cosine", "red")
     assert new["id"].to_pylist() == truth(vectors.rows, query, 5, "cosine", "red")
+    again = vectors.table.scan("kind = 'red'", columns=["id"]).nearest("embedding", query, k=5, at=before).to_arrow()
+    assert again == old
 
 
 def test_a_search_never_gives_more_than_there_is(vectors: Vectors) -> None:
@@ -257,6 +259,11 @@ def test_what_cannot_be_searched_is_refused(vectors: Vectors, column: str, asked
     with pytest.raises(VectorError) as caught:
         vectors.table.scan().nearest(column, asked, **options)
     assert caught.value.table == vectors.name
+
+
+def test_a_scan_with_a_limit_is_not_searched(vectors: Vectors) -> None:
+    with raises(VectorError, option="limit", table=vectors.name):
+        vectors.table.scan(limit=2).nearest("embedding", queries(1)[0])
 
 
 def test_what_came_between_two_snapshots_is_not_searched(vectors: Vectors) -> None:

@@ -12,6 +12,7 @@ from frazil.cli.complete import complete_any_ref, complete_tables
 from frazil.cli.context import Context
 from frazil.cli.show import REFERENCE, output_option, print_json
 from frazil.errors import VectorError
+from frazil.protocol import METRICS
 
 if TYPE_CHECKING:
     from frazil.scan import Scan
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--nearest", metavar="COLUMN", help="Run a vector search of this column, and show what it did.")
 @click.option("--vector", metavar="[0.1,...]", help="Its vector: JSON, or @FILE that has it.")
 @click.option("-k", default=10, show_default=True, help="How many rows it gives.")
-@click.option("--metric", help="cosine, l2 or ip; that of the column's only index unless given.")
+@click.option("--metric", type=click.Choice(METRICS), help="That of the column's only index unless given.")
 @click.option("--exact", is_flag=True, help="Without an index.")
 @output_option("text", "json", former={"tree": "text"})
 @click.pass_obj

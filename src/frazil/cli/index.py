@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -194,7 +195,7 @@ def check(context: Context, table: str, name: str, output: str) -> None:
         for problem in report.problems:
             echo(f"  {problem}")
         if report.problems or report.uncovered:
-            echo(f"  frazil index refresh {table} {report.name}")
+            echo(f"  {shlex.join(['frazil', 'index', 'refresh', table, report.name])}")
     if report.problems:
         sys.exit(1)
 

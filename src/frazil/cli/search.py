@@ -12,6 +12,7 @@ from frazil.cli.explain import read_vector
 from frazil.cli.query import check_terminal, print_batches
 from frazil.cli.show import REFERENCE, output_option
 from frazil.errors import VectorError
+from frazil.protocol import METRICS
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--where", metavar="FILTER", help="Which rows: country = 'NO' AND amount > 10.")
 @click.option("--columns", metavar="A,B", help="Which columns; all but the vectors unless given.")
 @click.option("--at", metavar="REFERENCE", shell_complete=complete_any_ref, help=f"As of when: {REFERENCE}.")
-@click.option("--metric", help="cosine, l2 or ip; that of the column's only index unless given.")
+@click.option("--metric", type=click.Choice(METRICS), help="That of the column's only index unless given.")
 @click.option("--exact", is_flag=True, help="Compare every row, without an index.")
 @output_option("text", "json", "csv", "arrow")
 @click.pass_obj

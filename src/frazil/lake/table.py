@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from frazil.quarantine import IcebergQuarantine
     from frazil.scan import Scan
     from frazil.scan.planning import Named, Point
-    from frazil.scan.reading import NearestRows, RowScan
+    from frazil.scan.reading import NearestRequest, NearestRows, RowScan
     from frazil.sinks import ArrowSink, BadRows, Options, SinkArguments, WriteResult
     from frazil.sinks.audit import AuditReport
     from frazil.sinks.bytewax import TableSink
@@ -111,30 +112,41 @@ class LakeTable:
             workers=workers,
         )
 
-    def open_nearest(
-        self,
-        scan: RowScan,
-        column: str,
-        vectors: Any,
-        *,
-        k: int,
-        metric: str | None,
-        exact: bool,
-        embed: Callable[[list[str]], Any] | None,
-    ) -> NearestRows:
+    def open_nearest(self, scan: RowScan, request: NearestRequest) -> NearestRows:
         """What `scan(...).nearest(...)` gives: by an index of the column, if there is one for the metric."""
         from frazil.vector import embed_texts, open_nearest, pinned_records, texts_of
 
+        scan = scan if request.at is None else self._scan_like(scan, request.at)
+        column, vectors = request.column, request.vectors
         if (texts := texts_of(vectors)) is not None:
             from frazil.lake.declared import find_embedder
 
-            embed = embed or find_embedder(self.name, column)
+            embed = request.embed or find_embedder(self.name, column)
             embedded = embed_texts(texts, embed, table=self.name, column=column)
             vectors = embedded[0] if isinstance(vectors, str) else embedded
 
-        records = [] if exact else pinned_records(scan, column, lambda: self.indexes.records_for(scan, column))
+        find = partial(self.indexes.records_for, scan, column)
+        records = [] if request.exact else pinned_records(scan, column, find)
         return open_nearest(
-            scan, column, vectors, k=k, metric=metric, records=records, opened=self.lake.vectors, io=scan.source.open.io
+            scan,
+            column,
+            vectors,
+            k=request.k,
+            metric=request.metric,
+            records=records,
+            opened=self.lake.vectors,
+            io=scan.source.open.io,
+        )
+
+    def _scan_like(self, scan: RowScan, at: Named) -> Scan:
+        """The same rows and columns at another snapshot."""
+        return self.scan(
+            scan.request.filter,
+            scan.columns,
+            at=at,
+            limit=scan.limit,
+            case_sensitive=scan.request.case_sensitive,
+            workers=scan.workers,
         )
 
     @property

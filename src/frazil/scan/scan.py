@@ -17,7 +17,7 @@ from pyiceberg.expressions import AlwaysTrue
 from frazil.errors import ScanError, VectorError
 from frazil.moved import warn_former
 from frazil.scan.planning import EngineReport, ScanReport
-from frazil.scan.reading import RowScan
+from frazil.scan.reading import NearestRequest, RowScan
 
 if TYPE_CHECKING:
     import daft
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.scan.engines import ScannedTable
+    from frazil.scan.planning import Named
     from frazil.scan.reading import NearestRows
 
 
@@ -71,6 +72,7 @@ class Scan(RowScan):
         *,
         k: int = 10,
         metric: str | None = None,
+        at: Named | None = None,
         exact: bool = False,
         embed: Callable[[list[str]], Any] | None = None,
     ) -> NearestRows:
@@ -78,8 +80,9 @@ class Scan(RowScan):
 
         The rows have the columns of the scan and `_distance`, the nearest row first; for several vectors also `_query`,
         the number of the vector. `metric` is `cosine`, `l2` or `ip`; by default that of the column's only index, or
-        `cosine`. An index of the column for the metric is used unless the search is `exact`. Rows whose vector is null,
-        of another dimension or not finite are left out; zero vectors have no cosine.
+        `cosine`. `at` searches another snapshot than that of the scan. An index of the column for the metric is used
+        unless the search is `exact`. Rows whose vector is null, of another dimension or not finite are left out; zero
+        vectors have no cosine.
 
         Instead of vectors, texts can be given: `embed` makes a vector of each, or what `vector_index(..., embed=...)`
         says in the project of the current folder.
@@ -90,7 +93,7 @@ class Scan(RowScan):
                 table=self.state.name,
                 problem="incremental",
             )
-        return self.home.open_nearest(self, column, vectors, k=k, metric=metric, exact=exact, embed=embed)
+        return self.home.open_nearest(self, NearestRequest(column, vectors, k, metric, at, exact, embed))
 
     def __repr__(self) -> str:
         """The table and what is read of it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import DeclarationError
+from frazil.names import index_name
 from frazil.protocol import INDEX_NAME, METRICS, PROPERTY_INDEX_PREFIX
 from frazil.tables.types import Column, ListOf
 
@@ -43,7 +44,7 @@ def vector_index(
     many lists the vectors are sorted into, by default four times the square root of the rows. `embed` makes vectors of
     a list of texts, with the model that made those of the column: searches of the project then take text.
     """
-    return VectorIndex(column, metric, name or f"{column}_{metric}", lists, embed)
+    return VectorIndex(column, metric, name or index_name(column, metric), lists, embed)
 
 
 def index_properties(indexes: Sequence[VectorIndex], columns: Sequence[Column], *, table: str) -> dict[str, str]:

@@ -50,6 +50,8 @@ def to_queries(vectors: Any, dimension: int | None, metric: Metric, *, table: st
     """
     if isinstance(vectors, (pa.Array, pa.ChunkedArray)) and is_vector(vectors.type):
         vectors = vectors.to_pylist()
+    elif hasattr(vectors, "dtype") and not np.issubdtype(np.asarray(vectors).dtype, np.number):
+        vectors = list(vectors)  # a column of pandas or Polars, with a vector in each row
     expected = f"expected a vector of {dimension or 'some'} numbers, or a list of such vectors"
     try:
         with np.errstate(over="ignore"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from frazil.errors import AlreadyExists, CommitConflict, DataFileUnreadable, VectorError
+from frazil.names import index_name
 from frazil.protocol import INDEX_NAME, PROPERTY_INDEX_PREFIX
 from frazil.scan.planning import TableState
 from frazil.scan.reading import scan_rows
@@ -21,6 +22,7 @@ from frazil.vector.moved import MovedRows, bytes_of_row
 from frazil.vector.nearest import find_vectors
 from frazil.vector.portable import forget_copy, has_copy, with_copies, write_copy
 from frazil.vector.record import IndexRecord, SegmentInfo
+from frazil.vector.report import repair_command
 from frazil.vector.search import USUAL_K
 from frazil.vector.segment import Segment, open_segment
 
@@ -173,7 +175,7 @@ class Indexes:
     ) -> IndexRecord:
         """Builds an index of a column over the newest snapshot, in this process."""
         table = self.catalog.load_table(self.table)
-        name = name or f"{column}_{metric}"
+        name = name or index_name(column, metric)
         self._check_new(name, metric, lists)
         scan = self._scan(table, column)
         built = self.builder.build(table, scan, metric, seed=seed, lists=lists)
@@ -196,7 +198,7 @@ class Indexes:
                 log.info("%s: index %s has changed meanwhile: %s", self.table, name, exc)
         raise CommitConflict(
             f"index {name} of {self.table} was changed {ATTEMPTS} times while it was refreshed",
-            hint=f"when no other refresh is running: frazil index refresh {self.table} {name}",
+            hint=f"when no other refresh is running: {repair_command(self.table, name)}",
             table=self.table,
         )
 
@@ -243,14 +245,14 @@ class Indexes:
         try:
             codebook = read_codebook(table.io, record)
         except DataFileUnreadable as exc:
-            log.warning("%s: index %s is built again: %s", self.table, record.name, exc)
+            log.warning("%s: index %s is built again: %s", self.table, record.name, exc.message)
             return self.builder.build(table, scan, record.metric, seed=record.seed, lists=None)
         opened = dict[SegmentInfo, Segment]()
         for info, segment in _open_segments(table.io, record, codebook, verify=verify):
             if isinstance(segment, Segment):
                 opened[info] = segment
             else:
-                log.warning("%s: a segment is built again: %s", self.table, segment)
+                log.warning("%s: a segment is built again: %s", self.table, segment.message)
         segments = list(opened.values())
         live, covered = order_tasks(scan.plan().tasks()), {file.path for each in segments for file in each.files}
         tasks = [task for task in live if task.path not in covered]

@@ -30,7 +30,7 @@ from frazil.vector.nearest import (
     QUERY,
     check_k,
     check_metric,
-    check_names,
+    check_scan,
     choose_index,
     find_vectors,
     open_nearest,
@@ -140,7 +140,7 @@ def _plan(
     table, records = scan.state.name, () if exact else tuple(home.indexes.records_for(scan, column))
     field, chosen, record = choose_index(scan, column, metric, records)
     k, checked = check_k(table, k), check_metric(table, chosen)
-    check_names(scan)
+    check_scan(scan)
     if record is not None:
         OpenIndexes().open(record, scan.source.open.io, table=table)  # warns of damage here, not in a task
     plain = with_small_types(without_extensions(scan.schema.empty_table()).schema)

@@ -23,13 +23,14 @@ from pyiceberg.types import DoubleType, FloatType, ListType
 from frazil.errors import DataFileUnreadable, IndexDamaged, VectorError
 from frazil.scan.planning import EQUALITY, default_workers, read_ahead
 from frazil.scan.reading import EXTRAS
+from frazil.units import count
 from frazil.vector.columns import find_dimension, to_matrix, to_queries
 from frazil.vector.decoded import DecodedFiles, Vectors
 from frazil.vector.exact import Scored, merge, nothing_scored, score
 from frazil.vector.live import LiveRows
 from frazil.vector.metric import METRICS, Matrix, Metric, Numbers, row_squares
 from frazil.vector.pinned import pinned
-from frazil.vector.report import NearestReport
+from frazil.vector.report import NearestReport, repair_command
 from frazil.vector.rows import AnswerRows
 from frazil.vector.search import Index, SearchReport
 
@@ -83,18 +84,19 @@ class Search:
         table = scan.state.name
         k, metric = check_k(table, k), check_metric(table, metric)
         wanted = _find_field(scan, column)
-        check_names(scan)
+        check_scan(scan)
         queries, single = to_queries(vectors, dimension or find_vectors(scan, wanted), metric, table=table)
         if len(queries) > MOST_QUERIES:
             raise VectorError(f"{table}: {len(queries):,} vectors in one search: at most {MOST_QUERIES:,}", table=table)
         return cls(scan, wanted, queries, single, metric, k, decoded or DecodedFiles())
 
     def run(
-        self, index: Index | None, *, probes: int = 1, damaged: Damaged | None = None
+        self, index: Index | None, *, probes: int = 1, name: str | None = None, damaged: Damaged | None = None
     ) -> tuple[pa.Table, NearestReport]:
-        """The rows, those of the first query first and the nearest first, and what was done to find them. `damaged` is
-        called with what is wrong with the index.
+        """The rows, those of the first query first and the nearest first, and what was done to find them. `name` is
+        that of the index; `damaged` is called with what is wrong with it.
         """
+        name = name or self.field.name
         report = NearestReport(len(self.queries))
         kept = pinned(self.scan)
         tasks, numbers = kept.tasks, kept.numbers
@@ -108,16 +110,16 @@ class Search:
                     raise IndexDamaged(index.locations[-1], "its segments cover a file twice")
                 self._indexed(index, inside, numbers, scored, probes, report)
             except DataFileUnreadable as exc:
-                table, column = self.scan.state.name, self.field.name
-                repair = f"frazil index refresh {table} {column}"
-                log.warning("%s: the index of '%s' is not used: %s; `%s` repairs it", table, column, exc, repair)
+                table = self.scan.state.name
+                repair = repair_command(table, name)
+                log.warning("%s: index %s is not used: %s; `%s` repairs it", table, name, exc.message, repair)
                 report.index = SearchReport()
                 if damaged is not None:
                     damaged(exc)
-                report.problem, inside_paths, scored = str(exc), set(), [[nothing_scored()] for _ in self.queries]
+                report.problem, inside_paths, scored = exc.message, set(), [[nothing_scored()] for _ in self.queries]
         outside = [task for task in tasks if task.path not in inside_paths]
         if index is not None and outside and not inside:
-            self._check_dimension()
+            self._check_dimension(name)
         report.files_indexed, report.files_exact = len(inside_paths), len(outside)
         report.rows_indexed = sum(task.rows for task in tasks if task.path in inside_paths)
         report.bytes_exact = sum(task.bytes for task in outside)
@@ -125,14 +127,14 @@ class Search:
         best = [merge(parts, self.k) for parts in scored]
         return self._fetch(tasks, best), report
 
-    def _check_dimension(self) -> None:
+    def _check_dimension(self, name: str) -> None:
         """Passes unless all of the table was replaced by vectors of another dimension than that of the index."""
         dimension, asked = find_vectors(self.scan, self.field), self.queries.shape[1]
         if dimension not in (None, asked):
             table, column = self.scan.state.name, self.field.name
             raise VectorError(
                 f"{table}: vectors of '{column}' have {dimension} numbers, its index and the search {asked}",
-                hint=f"build the index again: frazil index refresh {table} {column}",
+                hint=f"build the index again: {repair_command(table, name)}",
                 table=table,
                 problem="dimension",
             )
@@ -201,8 +203,8 @@ class Search:
                 yield len(part.vectors), self._score(part, numbers[task.path])
 
         ready = all(decoded.holds(self._key(task)) for task in tasks)
-        for count, answers in read_ahead(tasks, compare, workers=1 if ready else self._workers, ordered=False):
-            report.rows_exact += count
+        for compared, answers in read_ahead(tasks, compare, workers=1 if ready else self._workers, ordered=False):
+            report.rows_exact += compared
             for number, answer in enumerate(answers):
                 scored[number] = [merge([*scored[number], answer], self.k)]
 
@@ -302,12 +304,11 @@ class Nearest:
 
     @cached_property
     def _found(self) -> tuple[pa.Table, NearestReport]:
-        rows, report = self._search.run(self._index, probes=self._probes, damaged=self._damaged)
+        rows, report = self._search.run(self._index, probes=self._probes, name=self._name, damaged=self._damaged)
         report.problem = report.problem or "; ".join(self._problems) or None
         report.what = self._describe()
         if report.problem is not None:
-            table, column = self._search.scan.state.name, self._search.field.name
-            report.repair = f"frazil index refresh {table} {self._name or column}"
+            report.repair = repair_command(self._search.scan.state.name, self._name or self._search.field.name)
         if self._index is not None:
             report.index_name, report.lists = self._name, self._index.codebook.lists
         return rows, report
@@ -318,9 +319,9 @@ class Nearest:
 
     def _describe(self) -> str:
         search = self._search
-        vectors = "a vector" if search.single else f"{len(search.queries):,} vectors"
+        vectors = "a vector" if search.single else f"each of {count(len(search.queries), 'vector')}"
         place = f"{search.field.name} of {search.scan.state.name}"
-        return f"{search.k:,} rows for {vectors} in {place}, {search.metric}"
+        return f"{count(search.k, 'row')} for {vectors} in {place}, {search.metric}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -382,7 +383,7 @@ def open_nearest(
             raise
         search = Search.of(scan, column, vectors, k=k, metric=metric, dimension=None, decoded=decoded)
         problem = f"index {record.name} is for vectors of {record.dimension} numbers"
-        repair = f"frazil index refresh {scan.state.name} {record.name}"
+        repair = repair_command(scan.state.name, record.name)
         log.warning("%s: %s, and is not used; `%s` builds it again", scan.state.name, problem, repair)
         return Nearest(search, problems=[problem], name=record.name)
     index, problems = opened.open(record, io, table=scan.state.name)
@@ -447,8 +448,15 @@ def _find_field(scan: RowScan, column: str) -> NestedField:
     return field
 
 
-def check_names(scan: RowScan) -> None:
-    """Passes when no column of the scan has the name of one that a search adds."""
+def check_scan(scan: RowScan) -> None:
+    """Passes when the scan has no limit, and no column with the name of one that a search adds."""
+    if scan.limit is not None:
+        raise VectorError(
+            f"{scan.state.name}: a scan with a limit ({scan.limit:,}) cannot be searched",
+            hint="leave the limit out: k says how many rows there are",
+            table=scan.state.name,
+            option="limit",
+        )
     taken = next((field.name for field in scan.fields if field.name in (DISTANCE, QUERY, POSITION.name)), None)
     if taken is not None:
         raise VectorError(

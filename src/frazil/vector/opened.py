@@ -16,6 +16,7 @@ from frazil.vector.blocks import KEPT_BYTES, Blocks
 from frazil.vector.codebook import Codebook, read_codebook
 from frazil.vector.decoded import DecodedFiles
 from frazil.vector.disk import CachedFiles, DiskCache
+from frazil.vector.report import repair_command
 from frazil.vector.search import Index
 from frazil.vector.segment import Segment, open_segment
 
@@ -114,12 +115,11 @@ class OpenIndexes:
     def _warn(self, table: str, record: IndexRecord, error: DataFileUnreadable) -> str:
         self.forget(error)
         log.warning(
-            "%s: a part of index %s is not used: %s; `frazil index refresh %s %s` repairs it",
+            "%s: a part of index %s is not used: %s; `%s` repairs it",
             table,
             record.name,
             error.message,
-            table,
-            record.name,
+            repair_command(table, record.name),
         )
         return error.message
 

@@ -4,6 +4,7 @@ used.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,15 @@ from frazil.vector.search import SearchReport
 
 if TYPE_CHECKING:
     from rich.tree import Tree
+
+
+def repair_command(table: str, name: str) -> str:
+    """The command that repairs an index.
+
+    >>> repair_command("lake.words", "embedding_cosine")
+    'frazil index refresh lake.words embedding_cosine'
+    """
+    return shlex.join(["frazil", "index", "refresh", table, name])
 
 
 @dataclass

@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
 import pyarrow as pa
 import pytest
 
@@ -48,7 +50,9 @@ def test_lists_of_floating_point_numbers_are_vectors() -> None:
 
 def test_queries_are_single_or_several() -> None:
     assert to_queries([1, 2], 2, "l2", table="l.t")[1] is True
-    for several in ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), pa.array([[1, 2], [3, 4]], TYPES[0])):
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    frames = (pandas.Series(rows), pandas.Series([np.array(row) for row in rows]), polars.Series(rows))
+    for several in (rows, np.array(rows), pa.array(rows, TYPES[0]), *frames):
         queries, single = to_queries(several, 2, "l2", table="l.t")
         assert (queries.tolist(), single) == ([[1, 2], [3, 4]], False)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading.batches import BatchReader, find_fields, identity_values
     from frazil.scan.reading.datafile import FileReader
     from frazil.scan.reading.extras import EXTRAS, ROW_ID, UPDATED, Extras
-    from frazil.scan.reading.nearest import NearestRows, Searchable
+    from frazil.scan.reading.nearest import NearestRequest, NearestRows, Searchable
     from frazil.scan.reading.positions import Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
     from frazil.scan.reading.read import (
@@ -35,6 +35,7 @@ __all__ = [
     "Extras",
     "FileReader",
     "Misfit",
+    "NearestRequest",
     "NearestRows",
     "Positions",
     "ReadPlan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -10,7 +11,21 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+    from frazil.scan.planning import Named
     from frazil.scan.reading.rows import RowScan
+
+
+@dataclass(frozen=True)
+class NearestRequest:
+    """What is searched for: vectors or texts in a column, how many rows for each, and how they are compared."""
+
+    column: str
+    vectors: Any
+    k: int
+    metric: str | None
+    at: Named | None  # instead of the snapshot of the scan
+    exact: bool
+    embed: Callable[[list[str]], Any] | None
 
 
 class NearestRows(Protocol):
@@ -33,14 +48,4 @@ class NearestRows(Protocol):
 class Searchable(Protocol):
     """A table whose scans can be searched by vector."""
 
-    def open_nearest(
-        self,
-        scan: RowScan,
-        column: str,
-        vectors: Any,
-        *,
-        k: int,
-        metric: str | None,
-        exact: bool,
-        embed: Callable[[list[str]], Any] | None,
-    ) -> NearestRows: ...
+    def open_nearest(self, scan: RowScan, request: NearestRequest) -> NearestRows: ...
