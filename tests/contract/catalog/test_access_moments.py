@@ -108,6 +108,24 @@ def test_a_grant_that_ends_after_what_is_remembered_was_looked_at_is_not_used(
     assert state(guarded) == before
 
 
+def test_a_grant_or_key_that_ends_while_the_body_of_a_read_is_on_its_way_is_not_used(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = {"method": "GET", "region": "x", "uri": "http://x/", "headers": {}}
+    reads = {"plan": {}, "search": {"column": "data", "vectors": [[1.0]]}, "sign": sign, "tasks": {"plan-task": "x"}}
+    for number, (operation, body) in enumerate(reads.items()):
+        token = guarded.token(f"ann{number}")
+        ann, end_key = guarded.client(token), partial(revoke_token, guarded.database, token.split("_")[1])
+        guarded.grant("read", table("t"), f"ann{number}")
+        guarded.grant("read", table("u"), f"ann{number}")
+        path = f"/namespaces/ns/tables/t/{operation}"
+        assert [ann.post(path, body).status in (200, 400, 404, 406) for _ in range(2)] == [True, True]
+        after(monkeypatch, Gate, "authenticate", partial(guarded.revoke, "read", table("t"), f"ann{number}"))
+        assert ann.post(path, body).error[:2] == (404, "NoSuchTableException"), operation
+        after(monkeypatch, Gate, "authenticate", partial(end_key, now_ms=now_ms()))
+        assert ann.post(path.replace("/t/", "/u/"), body).status == 401, operation
+
+
 def test_a_caller_who_is_no_longer_known_gets_no_other_answer_than_that(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,6 +285,7 @@ class Gate:
         if request.caller is None:
             return
         version = store.version(sql)
+        request.assumed = False  # what follows decides
         if version != request.access_version:
             try:
                 # inline: a transaction does not wait for the keys of an issuer
