@@ -36,6 +36,13 @@ class Project:
         """The pipelines and models, in an order in which each comes after what it reads."""
         return Graph.of(self.pipelines, self.models, self.tables)
 
+    @property
+    def table_names(self) -> list[str]:
+        """The tables that are declared, filled by a pipeline or made by a model, each once."""
+        names = [table.name for table in self.tables]
+        names += [pipeline.target.name for pipeline in self.pipelines]
+        return list(dict.fromkeys([*names, *(model.name for model in self.models)]))
+
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline of that name."""
         for candidate in self.pipelines:

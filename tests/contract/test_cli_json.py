@@ -25,6 +25,7 @@ from frazil.cli.main import cli, main
 from frazil.cli.stream import as_json
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
+from frazil.history import branch_table
 from frazil.pipelines.stream import StreamProgress
 from tests.contract.history_lake import SCHEMA, rows
 
@@ -171,6 +172,10 @@ CALLS: dict[str, tuple[str, ...]] = {
     "run": ("daily",),
     "submit": ("daily", "--master", "local[2]", "--dry-run"),
     "graph": ("daily", "--columns"),
+    "env list": (),
+    "env diff": ("dev",),
+    "env publish": ("dev", "--yes"),
+    "env drop": ("dev", "--yes"),
     "runs": ("lake.sales",),
     "tables": (),
     "query": ("SELECT id, name FROM lake.t ORDER BY id",),
@@ -279,6 +284,12 @@ def prepare(name: str, server: EmbeddedCatalog, catalog: FrazilCatalog) -> None:
         os.utime(orphan, (0, 0))
     if name in ("tag drop", "tag list") and "v1" not in table.metadata.refs:
         invoke(server, "tag", "create", "lake.t", "v1")
+    if name.startswith("env"):
+        invoke(server, "apply", "--adopt")
+        sales = catalog.load_table("lake.sales")
+        if "dev" not in sales.metadata.refs:
+            branch_table(catalog, ("lake", "sales"), "dev")
+            sales.refresh().append(pa.table({"id": [1]}), branch="dev")
     if name == "branch publish":
         invoke(server, "branch", "create", "lake.t", "ahead")
         catalog.load_table("lake.t").append(rows(50), branch="ahead")

@@ -18,9 +18,20 @@ from frazil import Lake, Table, column, pipeline, sources
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
 from frazil.config import Settings, load_settings
-from frazil.errors import AuditFailed, PipelineError, RowRefused
-from frazil.history import RowSource
+from frazil.errors import AuditFailed, EnvironmentMoved, PipelineError, RowRefused
+from frazil.history import (
+    EnvironmentPublication,
+    RowSource,
+    TableDifference,
+    diff_environment,
+    find_members,
+    perform_environment_drop,
+    plan_environment_drop,
+    plan_environment_publication,
+    publish_environment,
+)
 from frazil.pipelines import Pipeline, RunResult
+from frazil.pipelines.batch import run_pipeline
 from frazil.pipelines.models import GraphRun, Model, ModelSchemas, derivation_of, model
 from frazil.spark.session import spark_session
 from frazil.write.commit import RetryPolicy, read_progress
@@ -340,3 +351,89 @@ def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
     (result,) = orders.run(regions)
     assert result.rows == 2
     assert orders.rows("clean") == [(0, "north"), (1, "north"), (2, "north")]
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+def _publish(orders: Orders, *models: Model) -> EnvironmentPublication:
+    names = [each.name for each in models]
+    plan = plan_environment_publication(orders.catalog, names, "dev")
+    publish_environment(orders.catalog, names, plan)
+    return plan
+
+
+def test_a_graph_runs_in_an_environment_and_is_published_at_once(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    by_day = orders.model("by_day", BY_DAY.replace("{orders}", "{clean}"))  # has no rows on main yet
+    orders.create(clean, by_day)
+    orders.add(1, 2)
+    orders.run(clean)
+    orders.add(3)
+    first, second = orders.run(clean, by_day, env="dev")
+    assert (first.inserted, second.rows) == (1, 3)  # goes on where main was
+    assert [result.snapshot_id for result in orders.run(clean, by_day, env="dev")] == [None, None]
+    assert (len(orders.rows("clean")), orders.rows("by_day")) == (2, [])
+    expected = [(each.table, each.rows_added, each.rows_removed) for each in _differences(orders, clean, by_day)]
+    assert expected == [(clean.name, 1, 0), (by_day.name, 3, 0)]
+    _publish(orders, clean, by_day)
+    assert orders.rows("clean") == orders.defined(CLEAN)
+    assert orders.rows("by_day") == orders.defined(BY_DAY.replace("{orders}", "{clean}"))
+    assert [result.snapshot_id for result in orders.run(clean, by_day)] == [None, None]
+    assert _branches(orders, clean, by_day) == {"main"}
+
+
+def _differences(orders: Orders, *models: Model) -> list[TableDifference]:
+    names = [each.name for each in models]
+    return diff_environment(find_members(orders.catalog, names, "dev"), "dev")
+
+
+def test_main_and_an_environment_run_side_by_side(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    orders.create(clean)
+    orders.add(1)
+    orders.run(clean)
+
+    def run_on_main(_name: str, _decision: object) -> None:
+        orders.run(clean)
+
+    orders.add(2)
+    orders.run(clean, env="dev", on_step=run_on_main)  # neither removes what the other one has staged
+    assert orders.rows("clean") == orders.defined(CLEAN)
+    with pytest.raises(EnvironmentMoved):
+        _publish(orders, clean)
+    names = [clean.name]
+    plan = plan_environment_drop(find_members(orders.catalog, names, "dev"), "dev")
+    perform_environment_drop(orders.catalog, names, plan)
+    assert _branches(orders, clean) == {"main"}
+
+
+def test_files_that_are_loaded_in_an_environment_are_loaded_on_main_once_it_is_published(orders: Orders) -> None:
+    target = Table(orders.name("clean"), column("id", "long"), checks=["id > 0"])
+
+    @pipeline(source=sources.csv("landing/*.csv"), target=target, max_bad_share=0.9)
+    def load(frame: DataFrame) -> DataFrame:
+        return frame.selectExpr("CAST(id AS long) AS id")
+
+    def run(env: str | None) -> int:
+        options: dict[str, Any] = {"catalog": orders.catalog, "folder": orders.folder, "owner": "tests", "env": env}
+        return run_pipeline(load, spark=orders.spark, **options).files
+
+    def land(name: str) -> None:
+        (orders.folder / "landing").mkdir(exist_ok=True)
+        (orders.folder / "landing" / name).write_text("id\n1\n-1\n")
+
+    orders.create_table(target)
+    land("a.csv")
+    assert run(None) == 1
+    land("b.csv")
+    assert [run("dev"), run("dev")] == [1, 0]
+    quarantine = orders.lake.table(f"{target.name}__quarantine")
+    assert (len(orders.rows("clean")), quarantine.scan().to_arrow().num_rows) == (1, 1)
+    land("c.csv")
+    assert run("dev") == 1
+    publish_environment(
+        orders.catalog, [target.name], plan_environment_publication(orders.catalog, [target.name], "dev")
+    )
+    assert (len(orders.rows("clean")), quarantine.scan().to_arrow().num_rows) == (3, 3)
+    assert run(None) == 0

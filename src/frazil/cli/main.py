@@ -38,6 +38,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "stream": ("frazil.cli.stream:stream", "Keep a pipeline running, one commit per micro-batch."),
         "submit": ("frazil.cli.submit:submit", "Run a pipeline on a Spark cluster with spark-submit."),
         "graph": ("frazil.cli.graph:graph", "Show what pipelines and models read and fill, in their order."),
+        "env": (
+            "frazil.cli.env:env",
+            "List, compare, publish and drop environments of branches.",
+        ),
         "runs": ("frazil.cli.runs:runs", "Show what runs have read, written and quarantined."),
     },
     "Tables": {

@@ -181,7 +181,7 @@ def _drop(kind: RefKind) -> Callable[..., None]:
         said += [f"  the progress of sink part {part} on it goes, too" for part in plan.parts]
         if output == "text":
             echo("\n".join(said))
-        if _agreed(f"drop {kind} '{name}'?", yes, may_ask=output == "text"):
+        if agreed(f"drop {kind} '{name}'?", yes, may_ask=output == "text"):
             perform_drop(lake.catalog, live, plan)
             if output == "json":
                 ref = {"table": table, "kind": kind, "name": name, "snapshot_id": plan.ref.snapshot_id}
@@ -220,7 +220,7 @@ def publish(context: Context, table: str, name: str, yes: bool, output: str) -> 
     said += [f"  with the progress of sink part {part}" for part in plan.parts]
     if output == "text":
         echo("\n".join(said))
-    if _agreed(f"publish '{name}'?", yes, may_ask=output == "text"):
+    if agreed(f"publish '{name}'?", yes, may_ask=output == "text"):
         perform_publish(lake.catalog, live, plan)
         if output == "json":
             moved = {"table": table, "name": name, "snapshot_id": plan.head_id, "before_snapshot_id": plan.main_id}
@@ -229,7 +229,8 @@ def publish(context: Context, table: str, name: str, yes: bool, output: str) -> 
         echo(f"main is at snapshot {plan.head_id}; the branch stays where it is")
 
 
-def _agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
+def agreed(question: str, yes: bool, *, may_ask: bool) -> bool:
+    """Whether the user wants it; raises if there is no one to ask."""
     if yes:
         return True
     if not may_ask or not sys.stdin.isatty():

@@ -33,11 +33,19 @@ SHOWN_FILES = 20
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded or computed, and why; change nothing.")
 @click.option("--atomic", is_flag=True, help="Publish all tables that are computed in one commit, or none of them.")
 @click.option("--full-refresh", is_flag=True, help="Compute the named tables from all rows of their inputs.")
+@click.option("--env", metavar="NAME", help="Read and write the branches of an environment, and leave main alone.")
 @adopt_option
 @OUTPUT
 @click.pass_obj
 def run(
-    context: Context, names: Sequence[str], dry_run: bool, atomic: bool, full_refresh: bool, adopt: bool, output: str
+    context: Context,
+    names: Sequence[str],
+    dry_run: bool,
+    atomic: bool,
+    full_refresh: bool,
+    env: str | None,
+    adopt: bool,
+    output: str,
 ) -> None:
     """Load and compute what is new: pipelines and models, once.
 
@@ -47,8 +55,10 @@ def run(
     """
     project = load_project(Path.cwd())
     loaders, derivations = _choose(project, names)
+    if env is not None:
+        check_env(env, loaders)
     if len(loaders) == 1 and not derivations and not (atomic or full_refresh):
-        _run_loader(context, project, loaders[0], dry_run=dry_run, adopt=adopt, output=output)
+        _run_loader(context, project, loaders[0], dry_run=dry_run, adopt=adopt, output=output, env=env)
         return
     if full_refresh and (loaders or not names):
         raise ProjectError(
@@ -63,11 +73,26 @@ def run(
             option="output",
         )
     for loader in loaders:
-        _run_loader(context, project, loader, dry_run=dry_run, adopt=adopt, output=output)
+        _run_loader(context, project, loader, dry_run=dry_run, adopt=adopt, output=output, env=env)
     if derivations:
         from frazil.cli.run_graph import GraphOptions, run_graph
 
-        run_graph(context, project, derivations, GraphOptions(dry_run, atomic, full_refresh, adopt, output))
+        run_graph(context, project, derivations, GraphOptions(dry_run, atomic, full_refresh, adopt, output, env))
+
+
+def check_env(env: str, loaders: Sequence[Pipeline]) -> None:
+    """Refuses a name that no environment can have, and pipelines that cannot run in one."""
+    from frazil.history import check_environment
+    from frazil.pipelines.sources import KafkaSource
+
+    check_environment(env)
+    if streams := [each.name for each in loaders if isinstance(each.source, KafkaSource)]:
+        raise ProjectError(
+            f"pipeline '{streams[0]}' reads Kafka, which has no environments",
+            hint="run it on main; models in the environment read what it has written there",
+            pipeline=streams[0],
+            option="env",
+        )
 
 
 def _choose(project: Project, names: Sequence[str]) -> tuple[list[Pipeline], list[Derivation]]:
@@ -89,7 +114,14 @@ def _choose(project: Project, names: Sequence[str]) -> tuple[list[Pipeline], lis
 
 
 def _run_loader(
-    context: Context, project: Project, pipeline: Pipeline, *, dry_run: bool, adopt: bool, output: str
+    context: Context,
+    project: Project,
+    pipeline: Pipeline,
+    *,
+    dry_run: bool,
+    adopt: bool,
+    output: str,
+    env: str | None = None,
 ) -> None:
     """Runs a pipeline that loads files or a topic."""
     from frazil.client import catalog_properties
@@ -112,7 +144,7 @@ def _run_loader(
         _print_result(RunResult(name, pipeline.target.name), nothing, output, dry_run=dry_run)
         return
     catalog = context.announce()
-    plan = plan_run(pipeline, catalog, project.folder, listed)
+    plan = plan_run(pipeline, catalog, project.folder, listed, env=env)
     arrived = plan.arrived
     if not arrived.files:  # Spark takes seconds to start: not for nothing
         result = RunResult(name, pipeline.target.name, touched=tuple(file.path for file in arrived.touched))
@@ -125,12 +157,19 @@ def _run_loader(
             echo(describe_files(pipeline, arrived, copies))
     else:
         owner, adopts = ask_pipeline(context, project.folder, pipeline, adopt=adopt, tables=plan.tables)
-        refuse_changes(pipeline, arrived, catalog)
+        refuse_changes(pipeline, arrived, catalog, ref=env or "main")
         with pipeline_session(context, project, pipeline) as spark, spark_progress(spark, name, context.talk):
             result = run_pipeline(
-                pipeline, spark=spark, catalog=catalog, folder=project.folder, owner=owner, adopt=adopts, plan=plan
+                pipeline,
+                spark=spark,
+                catalog=catalog,
+                folder=project.folder,
+                owner=owner,
+                adopt=adopts,
+                plan=plan,
+                env=env,
             )
-        text = describe(result) + ("" if result.snapshot_id is None else f"\n{describe_counts(result)}")
+        text = describe(result, env) + ("" if result.snapshot_id is None else f"\n{describe_counts(result)}")
         _print_result(result, text, output)
 
 
@@ -157,7 +196,7 @@ def pending_as_json(pipeline: Pipeline, arrived: Arrivals, copies: Mapping[str, 
     return result_as_json(result, dry_run=True) | ended
 
 
-def describe(result: RunResult) -> str:
+def describe(result: RunResult, env: str | None = None) -> str:
     """The result in a line.
 
     >>> describe(RunResult("daily", "l.sales", files=2, rows=1200, snapshot_id=7))
@@ -169,9 +208,10 @@ def describe(result: RunResult) -> str:
     """
     if result.snapshot_id is None:
         return f"{result.pipeline}: no new files{_touched(result)}; {result.table} is unchanged"
+    branch = f" (branch '{env}')" if env else ""
     return (
-        f"{result.pipeline}: {result.rows:,} rows from {count(result.files, 'file')} are in {result.table}, snapshot "
-        f"{result.snapshot_id}"
+        f"{result.pipeline}: {result.rows:,} rows from {count(result.files, 'file')} are in {result.table}{branch}, "
+        f"snapshot {result.snapshot_id}"
     )
 
 

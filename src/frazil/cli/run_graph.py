@@ -30,6 +30,7 @@ class GraphOptions:
     full_refresh: bool = False
     adopt: bool = False
     output: str = "text"
+    env: str | None = None
 
 
 def run_graph(
@@ -38,7 +39,7 @@ def run_graph(
     """Runs derivations that are in order, and prints what became of each."""
     catalog = context.announce()
     refreshed = frozenset(each.name for each in derivations) if options.full_refresh else frozenset[str]()
-    expected = foresee(derivations, catalog, full_refresh=refreshed)
+    expected = foresee(derivations, catalog, full_refresh=refreshed, env=options.env)
     if options.dry_run or not any(outlook.does_something for outlook in expected):
         _print_outlook(expected, options)
         return []
@@ -56,6 +57,7 @@ def run_graph(
                 project.folder,
                 owner=owner,
                 full_refresh=refreshed,
+                env=options.env,
                 on_step=lambda step, decision: _tell(context, step, decision),
             )
             with spark_progress(spark, name, context.talk):
@@ -63,7 +65,7 @@ def run_graph(
             results += done
             if options.output == "text":
                 for result in done:
-                    echo(describe_result(result))
+                    echo(describe_result(result, options.env))
     if options.output == "json":
         print_json({"results": [result_as_json(result) for result in results]})
     return results
@@ -89,7 +91,7 @@ def _tell(context: Context, name: str, decision: Decision) -> None:
         context.talk.note(f"{name}: {decision.action.value}: {decision.reason}")
 
 
-def describe_result(result: RunResult) -> str:
+def describe_result(result: RunResult, env: str | None = None) -> str:
     """A result in lines.
 
     >>> describe_result(RunResult("gold.revenue", "gold.revenue"))
@@ -99,7 +101,17 @@ def describe_result(result: RunResult) -> str:
         return f"{result.pipeline}: is up to date"
     rows = f"{result.pipeline}: {result.rows:,} rows"
     changed = "" if result.inserted is None else f" ({result.inserted:,} new, {result.deleted or 0:,} deleted)"
-    return f"{rows}{changed} are in {result.table}, snapshot {result.snapshot_id}, in {result.seconds:.1f} s"
+    where = f"{result.table}{on_branch(env)}, snapshot {result.snapshot_id}"
+    return f"{rows}{changed} are in {where}, in {result.seconds:.1f} s"
+
+
+def on_branch(env: str | None) -> str:
+    """Where the rows are, after the name of the table.
+
+    >>> on_branch("dev"), on_branch(None)
+    (" (branch 'dev')", '')
+    """
+    return f" (branch '{env}')" if env else ""
 
 
 def _print_outlook(expected: Sequence[Outlook], options: GraphOptions) -> None:

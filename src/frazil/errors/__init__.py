@@ -17,6 +17,7 @@
     │   ├── MessagesLost             Kafka deleted messages before they were read; gives the offsets
     │   └── AuditFailed              a check of the staged rows failed; main is unchanged, the rows are on a branch
     ├── HistoryError                 a snapshot, timestamp, branch or tag does not exist, or cannot be changed so
+    │   └── EnvironmentMoved         tables of an environment cannot be published; says why for each
     ├── UpkeepError                  maintenance of a table is not possible as requested
     │   └── RowsMismatch             a rewrite would have changed the rows; nothing of it was committed
     ├── ReferencesUnknown            a table that may reference a file cannot be read; nothing was deleted
@@ -176,7 +177,7 @@ from frazil.errors.services import (
     ServiceError,
     ServiceNotReady,
 )
-from frazil.errors.upkeep import HistoryError, ReferencesUnknown, RowsMismatch, UpkeepError
+from frazil.errors.upkeep import EnvironmentMoved, HistoryError, ReferencesUnknown, RowsMismatch, UpkeepError
 from frazil.errors.write import (
     CheckError,
     PartitionSpecError,
@@ -208,6 +209,7 @@ __all__ = [
     "DeclarationError",
     "DiskFull",
     "DownloadError",
+    "EnvironmentMoved",
     "Facts",
     "Forbidden",
     "ForeignFile",

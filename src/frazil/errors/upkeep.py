@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from frazil.errors.base import FrazilError
 
 
 class HistoryError(FrazilError):
     """A snapshot, timestamp, branch or tag does not exist, or cannot be changed as requested."""
+
+
+class EnvironmentMoved(HistoryError):
+    """Tables of an environment cannot be published; `tables` says why, for each. Nothing was changed."""
+
+    def __init__(self, environment: str, tables: Mapping[str, str]) -> None:
+        lines = "".join(f"\n  {name}: {reason}" for name, reason in tables.items())
+        super().__init__(
+            f"environment '{environment}' cannot be published; nothing was changed{lines}",
+            hint=f"where main has moved, begin again from there: frazil env drop {environment}, then frazil run --env "
+            f"{environment}; else a run in the environment brings its tables up to date",
+            ref=environment,
+            problem="moved",
+        )
+        self.environment, self.tables = environment, dict(tables)
 
 
 class UpkeepError(FrazilError):

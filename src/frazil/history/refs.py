@@ -203,7 +203,7 @@ def plan_publish(table: Table, branch: str) -> PublishPlan:
             ref=branch,
         )
     theirs = read_progress(metadata, branch)
-    after = _merge_progress(read_progress(metadata), theirs, branch=branch, table=label)
+    after = merge_progress(read_progress(metadata), theirs, branch=branch, table=label)
     main_id = main.snapshot_id if main else None
     return PublishPlan(
         label, branch, main_id, point.snapshot.snapshot_id, tuple(ahead), after, tuple(sorted(theirs.parts))
@@ -220,7 +220,7 @@ def perform_publish(catalog: FrazilCatalog, table: Table, plan: PublishPlan) -> 
     catalog.commit_changes([Change(table.name(), both, tuple(updates))])
 
 
-def _merge_progress(main: Progress, theirs: Progress, *, branch: str, table: str) -> Progress:
+def merge_progress(main: Progress, theirs: Progress, *, branch: str, table: str) -> Progress:
     """The branch's word for its own parts, unless main is further: then rows would come in a second time."""
     for name, part in theirs.parts.items():
         if _is_ahead(main.part(name), part):

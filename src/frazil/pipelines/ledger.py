@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.pipelines.sources import SourceFile
 from frazil.protocol import LEDGER_SUFFIX, PROPERTY_PROJECT
 from frazil.tables import Table, column
+from frazil.write.commit import MAIN, head
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,19 +55,24 @@ def open_companion(declared: Table, catalog: Any, *, owner: str | None = None) -
     return table
 
 
-def append_rows(table: LiveTable, rows: pa.Table) -> Append:
-    """The append of some rows to a companion table; their file is written, and not committed."""
+def append_rows(table: LiveTable, rows: pa.Table, ref: str = MAIN) -> Append:
+    """The append of some rows to a companion table; their file is written, and not committed. A branch that is not
+    there is made, without the rows of main.
+    """
     from frazil.write.commit import Append
     from frazil.write.files import TableLayout, write_files
 
-    return Append(table.name(), write_files(rows, TableLayout.of(table)))
+    return Append(table.name(), write_files(rows, TableLayout.of(table)), ref, new_branch=ref != MAIN)
 
 
-def read_ledger(ledger: LiveTable, pipeline: str) -> Iterator[pa.RecordBatch]:
-    """Path, size and tag of the files that a pipeline has committed, in batches."""
+def read_ledger(ledger: LiveTable, pipeline: str, ref: str = MAIN) -> Iterator[pa.RecordBatch]:
+    """Path, size and tag of the files that a pipeline has committed to a ref, in batches."""
     from frazil.scan.reading import scan_rows
 
-    yield from scan_rows(ledger, ("path", "size", "tag"), filter=_equal("pipeline", pipeline)).to_batches()
+    if (snapshot := head(ledger.metadata, ref)) is None:
+        return
+    columns, own = ("path", "size", "tag"), _equal("pipeline", pipeline)
+    yield from scan_rows(ledger, columns, filter=own, snapshot_id=snapshot.snapshot_id).to_batches()
 
 
 def ledger_rows(files: Sequence[SourceFile], *, pipeline: str, run_id: str, ledger: LiveTable) -> pa.Table:

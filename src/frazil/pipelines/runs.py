@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.config import is_secret
 from frazil.protocol import RUNS_SUFFIX
 from frazil.tables import Table, column
+from frazil.write.commit import MAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,16 +88,18 @@ def run_rows(result: RunResult, schema: pa.Schema) -> pa.Table:
     return pa.table({field.name: pa.array([values[field.name]], field.type) for field in schema}, schema=schema)
 
 
-def note_run(result: RunResult, target: Table | str, catalog: FrazilCatalog, *, owner: str | None = None) -> None:
+def note_run(
+    result: RunResult, target: Table | str, catalog: FrazilCatalog, *, owner: str | None = None, ref: str = MAIN
+) -> None:
     """Remembers a run by itself: one that failed, or a stream that ended. If the catalog is away, there is no note.
-    A table of runs that is new belongs to project `owner`.
+    A table of runs that is new belongs to project `owner`. A run in an environment is noted on its branch.
     """
     from frazil.errors import CommitConflict
     from frazil.pipelines.ledger import append_rows, open_companion
 
     with suppress(Exception):
         table = open_companion(runs_of(target), catalog, owner=owner)
-        append = append_rows(table, run_rows(result, table.schema().as_arrow()))
+        append = append_rows(table, run_rows(result, table.schema().as_arrow()), ref)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 catalog.commit_changes(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from frazil.client import Change
 from frazil.errors import PipelineError
 from frazil.protocol import STAGING_PREFIX, SUMMARY_STAGED_BY
-from frazil.write.commit import Append, drop_ref, guards, head, move_ref, until_decided
+from frazil.write.commit import MAIN, Append, drop_ref, guards, head, move_ref, until_decided
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -50,8 +50,11 @@ class Stages:
 
     @property
     def prefix(self) -> str:
-        """How the branches of this part begin: names of parts may hold what a branch in SQL may not."""
-        return f"{STAGING_PREFIX}_{hashlib.sha256(self.part.encode()).hexdigest()[:10]}_"
+        """How the branches of this part begin: names of parts may hold what a branch in SQL may not. Each ref has its
+        own: its writers count their generations by themselves.
+        """
+        part = self.part if self.target.ref == MAIN else f"{self.part}\0{self.target.ref}"
+        return f"{STAGING_PREFIX}_{hashlib.sha256(part.encode()).hexdigest()[:10]}_"
 
     def clean(self, *others: str) -> list[str]:
         """Removes the branches that writers of earlier generations have left, and those named; these can publish

@@ -57,6 +57,7 @@ class IcebergTarget:
     ref: str = MAIN
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     key: Sequence[str] = ()  # by which rows are upserted; its quarantine then says so, for a replay appends
+    quarantine_ref: str = MAIN  # the branch of the quarantine that gets refused rows; made if it is not there
     # as it was loaded a moment ago, for the first who needs it
     table: Table | None = field(default=None, kw_only=True, repr=False, compare=False)
 
@@ -136,7 +137,8 @@ class IcebergTarget:
             rows if isinstance(rows, Append) else self._append(identifier, rows)
             for identifier, rows in (also or {}).items()
         ]
-        others.append(Append(quarantine_of(self.identifier), quarantine_files))
+        ref, is_branch = self.quarantine_ref, self.quarantine_ref != MAIN
+        others.append(Append(quarantine_of(self.identifier), quarantine_files, ref, new_branch=is_branch))
         target = change or Append(self.identifier, files, self.ref)
         return Publication(self._publisher, target, claim, tuple(others))
 

@@ -20,6 +20,7 @@ FEATURES = (
         "daft",
         "delta",
         "engines",
+        "environments",
         "history",
         "models",
         "pipelines",

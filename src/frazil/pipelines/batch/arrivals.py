@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import PipelineError
 from frazil.pipelines import read_ledger
 from frazil.pipelines.sources import SourceFile
+from frazil.write.commit import MAIN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,14 +110,14 @@ class _Known:
 
 
 def compare_with_ledger(
-    files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str, *, digest: Digest
+    files: Sequence[SourceFile], ledger: LiveTable | None, pipeline: str, *, digest: Digest, ref: str = MAIN
 ) -> Arrivals:
     """Sorts the files of a listing; without a ledger, all are new. The ledger is streamed, once: memory follows the
-    files at hand, not all that ever were.
+    files at hand, not all that ever were. A branch of the ledger names the files of the table's branch.
     """
     if ledger is None:
         return Arrivals(tuple(files))
-    known, loaded = _read_known(files, ledger, pipeline)
+    known, loaded = _read_known(files, ledger, pipeline, ref)
     new: list[SourceFile] = []
     changed: list[SourceFile] = []
     touched: list[SourceFile] = []
@@ -188,7 +189,7 @@ def _hash_file(path: str, _size: int, _stamp: str) -> str:
 
 
 def _read_known(
-    files: Sequence[SourceFile], ledger: LiveTable, pipeline: str
+    files: Sequence[SourceFile], ledger: LiveTable, pipeline: str, ref: str
 ) -> tuple[list[_Known | None], pa.Table | None]:
     """What the ledger knows of each file, and the rows of loaded files that a new one may be a copy of."""
     import pyarrow as pa
@@ -198,7 +199,7 @@ def _read_known(
     paths = pa.array([file.path for file in files], pa.string())
     sizes = pa.array({file.size for file in files}, pa.int64())
     loaded = []
-    for batch in read_ledger(ledger, pipeline) if files else ():
+    for batch in read_ledger(ledger, pipeline, ref) if files else ():
         for index, size, tag in _matching(batch, paths):
             known[index] = rows = known[index] or _Known()
             rows.add(size, Tag.parse(tag))

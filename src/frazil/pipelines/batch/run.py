@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, SourceChanged, TooManyBadRows, WriterFenced
+from frazil.history import branch_table, ref_in
 from frazil.ownership import check_pipeline
 from frazil.pipelines import (
     Pipeline,
@@ -45,6 +46,7 @@ from frazil.pipelines.batch.arrivals import (
 from frazil.pipelines.files import find_changed
 from frazil.pipelines.sources import SourceFile
 from frazil.sinks.spark import as_staged
+from frazil.write.commit import MAIN, head
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
@@ -71,21 +73,26 @@ def run_pipeline(
     owner: str | None = None,
     adopt: bool = False,
     plan: RunPlan | None = None,
+    env: str | None = None,
 ) -> RunResult:
     """Loads what is new since the last run. Safe to call again after any failure.
 
     The tables belong to project `owner`; without it, to the project that the settings in `folder` name. If they belong
     to another one, nothing is written and `OtherProject` is raised, unless the project is to `adopt` them. `plan` is
-    what `plan_run` has found with the same catalog, if the caller has looked; else the run plans by itself.
+    what `plan_run` has found with the same catalog, if the caller has looked; else the run plans by itself. In an
+    environment, rows, ledger and quarantine are those of its branches.
     """
-    is_given, plan = plan is not None, plan or plan_run(pipeline, catalog, folder)
+    is_given, plan, ref = plan is not None, plan or plan_run(pipeline, catalog, folder, env=env), env or MAIN
     if not plan.arrived.files:
         return _unchanged(pipeline, plan.arrived)
     # The owner may have changed since a plan was given.
     identifier, loaded = pipeline.target.identifier, None if is_given else plan.tables
     tables = check_pipeline(identifier, catalog, folder, project=owner, adopt=adopt, tables=loaded)
-    refuse_changes(pipeline, plan.arrived, catalog)
+    refuse_changes(pipeline, plan.arrived, catalog, ref=ref)
     tables.claim()
+    if env is not None:
+        pipeline = replace(pipeline, branch=f"{pipeline.branch}-{env}")
+        plan = _plan_on_branch(pipeline, plan, catalog, folder, env)
     begun = time.monotonic()
     run = _Run(pipeline, plan, spark=spark, catalog=catalog, folder=folder, owner=tables.project)
     try:
@@ -94,10 +101,18 @@ def run_pipeline(
         if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
             seconds = time.monotonic() - begun
             failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))
-            note_run(failed, pipeline.target, catalog, owner=tables.project)
+            note_run(failed, pipeline.target, catalog, owner=tables.project, ref=ref)
         if isinstance(exc, WriterFenced) and not exc.made_anew:
             raise _came_first(pipeline) from exc
         raise
+
+
+def _plan_on_branch(pipeline: Pipeline, plan: RunPlan, catalog: FrazilCatalog, folder: Path, env: str) -> RunPlan:
+    """The plan for a table that has a branch of the environment: now it has."""
+    if plan.target.ref == env:
+        return plan
+    branch_table(catalog, pipeline.target.identifier, env)
+    return plan_run(pipeline, catalog, folder, env=env)
 
 
 def _came_first(pipeline: Pipeline) -> PipelineError:
@@ -125,14 +140,19 @@ class RunPlan:
     @property
     def ledger_at(self) -> int | None:
         """The ledger's snapshot when the files were looked up."""
-        return _snapshot_id(self.tables[1]) if len(self.tables) > 1 else None
+        return _snapshot_id(self.tables[1], self.target.ref) if len(self.tables) > 1 else None
 
 
 def plan_run(
-    pipeline: Pipeline, catalog: FrazilCatalog, folder: Path, listed: Sequence[SourceFile] | None = None
+    pipeline: Pipeline,
+    catalog: FrazilCatalog,
+    folder: Path,
+    listed: Sequence[SourceFile] | None = None,
+    *,
+    env: str | None = None,
 ) -> RunPlan:
     """The landing files that are new, or changed since they were loaded; `listed` is the listing, if there is one.
-    Changes nothing.
+    In an environment, the table's branch counts where there is one. Changes nothing.
     """
     from frazil.sinks import IcebergTarget, SinkOptions, part_name
     from frazil.sinks.spark import FrameSink
@@ -140,23 +160,26 @@ def plan_run(
     if listed is None:
         listed = pipeline.files.list_files(folder, catalog.properties)
     live = load_target(pipeline, catalog)
-    target = IcebergTarget(catalog, pipeline.target.identifier, key=pipeline.upserted_by, table=live)
+    ref = ref_in(live.metadata, env, table=pipeline.target.name)
+    target = IcebergTarget(
+        catalog, pipeline.target.identifier, ref, key=pipeline.upserted_by, quarantine_ref=ref, table=live
+    )
     options, part = SinkOptions(checks=pipeline.checks), part_name(pipeline.name, 0)
     # Progress first, then the ledger: a commit in between moves the progress on, and the run's own commit is refused.
     sink = FrameSink(target, part, options=options, takeover="first commit")
     ledger = _load_ledger(pipeline, catalog)
-    arrived = compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder))
+    arrived = compare_with_ledger(listed, ledger, pipeline.name, digest=local_digest(folder), ref=ref)
     return RunPlan(arrived, target, sink, (live,) if ledger is None else (live, ledger))
 
 
-def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog) -> None:
+def refuse_changes(pipeline: Pipeline, arrived: Arrivals, catalog: FrazilCatalog, *, ref: str = MAIN) -> None:
     """Raises `SourceChanged` if loaded files have other content now and the pipeline does not say what that means.
 
-    It counts as a failed run.
+    It counts as a failed run, of the ref that was to be written.
     """
     if refused := _refusal(pipeline, arrived):
         result = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()), error=refused.message)
-        note_run(result, pipeline.target, catalog)
+        note_run(result, pipeline.target, catalog, ref=ref)
         raise refused
 
 
@@ -288,10 +311,11 @@ class _Run:
         """Refuses files that are in the ledger by now. The progress tells what runs have loaded; this sees rows that
         came otherwise.
         """
-        if _snapshot_id(ledger) == self.plan.ledger_at:
+        ref = self.plan.target.ref
+        if _snapshot_id(ledger, ref) == self.plan.ledger_at:
             return
         stamped = [replace(file, tag=Tag.parse(file.tag).stamp) for file in files]
-        now = compare_with_ledger(stamped, ledger, self.pipeline.name, digest=local_digest(self.folder))
+        now = compare_with_ledger(stamped, ledger, self.pipeline.name, digest=local_digest(self.folder), ref=ref)
         if _numbers(now.files) != _numbers(files):
             raise _came_first(self.pipeline)
 
@@ -301,7 +325,7 @@ class _Run:
         """The appends to ledger and runs for a commit whose rows are in the snapshot. Touched files are noted: no later
         run hashes them.
         """
-        target = self.pipeline.target
+        target, ref = self.pipeline.target, self.plan.target.ref
         seconds = round(time.monotonic() - self.begun, 3)
         counts: Mapping[str, Any] = (publisher.merge.counts if publisher.merge else None) or {}
         self.result = replace(self.result, snapshot_id=snapshot_id, seconds=seconds, **counts)
@@ -310,7 +334,8 @@ class _Run:
         runs = open_companion(runs_of(target), self.catalog, owner=self.owner)
         noted, run_id = [*files, *self.plan.arrived.touched], self.result.run_id
         loaded = ledger_rows(noted, pipeline=self.pipeline.name, run_id=run_id, ledger=ledger)
-        appends = [append_rows(ledger, loaded), append_rows(runs, run_rows(self.result, runs.schema().as_arrow()))]
+        row = run_rows(self.result, runs.schema().as_arrow())
+        appends = [append_rows(ledger, loaded, ref), append_rows(runs, row, ref)]
         return {append.identifier: append for append in appends}
 
     def _kind(self, report: TaskReport) -> type[Append | Replace]:
@@ -324,8 +349,9 @@ def _numbers(files: Sequence[SourceFile]) -> set[tuple[str, int]]:
     return {(file.path, Tag.parse(file.tag).number) for file in files}
 
 
-def _snapshot_id(table: LiveTable | None) -> int | None:
-    return table.metadata.current_snapshot_id if table is not None else None
+def _snapshot_id(table: LiveTable, ref: str) -> int | None:
+    snapshot = head(table.metadata, ref)
+    return snapshot.snapshot_id if snapshot is not None else None
 
 
 def load_target(pipeline: Pipeline, catalog: FrazilCatalog) -> LiveTable:

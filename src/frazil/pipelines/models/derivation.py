@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from frazil.errors import PipelineError
@@ -48,6 +48,10 @@ class Derivation:
     @property
     def identifier(self) -> Identifier:
         return tuple(self.target.split("."))
+
+    def in_environment(self, env: str | None) -> Derivation:
+        """The same with a branch of its own for rows that fail an audit there."""
+        return self if env is None else replace(self, branch=f"{self.branch}-{env}")
 
     @property
     def tables(self) -> tuple[str, ...]:

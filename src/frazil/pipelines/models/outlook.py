@@ -31,10 +31,14 @@ class Outlook:
 
 
 def foresee(
-    derivations: Sequence[Derivation], catalog: FrazilCatalog, *, full_refresh: Collection[str] = ()
+    derivations: Sequence[Derivation],
+    catalog: FrazilCatalog,
+    *,
+    full_refresh: Collection[str] = (),
+    env: str | None = None,
 ) -> list[Outlook]:
-    """What a run would do with derivations that are in order. Changes nothing."""
-    world, changing, expected = World(catalog), set[str](), list[Outlook]()
+    """What a run would do with derivations that are in order, in an environment or on main. Changes nothing."""
+    world, changing, expected = World(catalog, env), set[str](), list[Outlook]()
     for derivation in derivations:
         decision = plan_derivation(derivation, world, full_refresh=derivation.name in full_refresh).decision
         waiting = [table for table in derivation.tables if table in changing]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
+from frazil.history import branch_table, ref_in
 from frazil.ownership import check_pipeline
 from frazil.pipelines import (
     Audit,
@@ -37,7 +38,7 @@ from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.inputs import Arrived, current_state, find_news
 from frazil.pipelines.models.reading import InputReader
 from frazil.pipelines.models.staging import Computing, Work
-from frazil.write.commit import InputState, Move, Overtaken, Published, RetryPolicy, publish_together
+from frazil.write.commit import MAIN, InputState, Move, Overtaken, Published, RetryPolicy, publish_together
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
@@ -59,6 +60,7 @@ class World:
     """The tables that a run reads, as it has fixed them: all at one moment, and what it has staged itself."""
 
     catalog: FrazilCatalog
+    env: str | None = None  # the environment: its branches are read where there are some
     tables: dict[str, LiveTable] = field(default_factory=dict)
     states: dict[str, InputState] = field(default_factory=dict)
 
@@ -66,7 +68,8 @@ class World:
         """Fixes the tables that are not fixed yet."""
         if wanted := [name for name in names if name not in self.tables]:
             for name, table in load_at_once(self.catalog, wanted).items():
-                self.tables[name], self.states[name] = table, current_state(table.metadata)
+                ref = ref_in(table.metadata, self.env, table=name)
+                self.tables[name], self.states[name] = table, current_state(table.metadata, ref)
 
     def stage(self, name: str, table: LiveTable, snapshot_id: int) -> None:
         """From now on, readers of the table in this run see what is staged."""
@@ -128,7 +131,8 @@ def plan_derivation(
 
     live = _target(derivation, world.catalog)
     key = derivation.rules.key if derivation.rules else ()
-    target = IcebergTarget(world.catalog, derivation.identifier, retry=retry or RetryPolicy(), key=key, table=live)
+    ref = ref_in(live.metadata, world.env, table=derivation.target)
+    target = IcebergTarget(world.catalog, derivation.identifier, ref, retry or RetryPolicy(), key, ref, table=live)
     bad_rows: BadRows = "stop" if derivation.max_bad_share is None else "quarantine"
     options = SinkOptions(checks=derivation.checks, bad_rows=bad_rows)
     sink = FrameSink(target, part_name(derivation.name, 0), options=options, takeover="first commit")
@@ -187,12 +191,13 @@ class GraphRun:
     adopt: bool = False
     full_refresh: frozenset[str] = frozenset()  # names of derivations
     on_step: Callable[[str, Decision], None] = lambda _name, _decision: None
+    env: str | None = None  # the environment: rows and progress go to its branches
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def run(self) -> list[RunResult]:
         """Each derivation by itself: one that fails leaves those before it published."""
         results = []
-        world = World(self.catalog)
+        world = World(self.catalog, self.env)
         for derivation in self.derivations:
             results += self._attempt([derivation], world)
             world.forget(derivation.target)
@@ -205,7 +210,7 @@ class GraphRun:
     def _attempt(self, derivations: Sequence[Derivation], world: World | None) -> list[RunResult]:
         for _ in range(ATTEMPTS):
             with suppress(Overtaken):
-                return _Together(self, derivations, world or World(self.catalog)).run()
+                return _Together(self, derivations, world or World(self.catalog, self.env)).run()
         names = ", ".join(derivation.target for derivation in derivations)
         raise PipelineError(
             f"{names} changed {ATTEMPTS} times while a change was staged",
@@ -218,7 +223,8 @@ class _Together:
     """Derivations that are staged one after the other, and published in one commit."""
 
     def __init__(self, run: GraphRun, derivations: Sequence[Derivation], world: World) -> None:
-        self.graph, self.derivations, self.world = run, derivations, world
+        self.graph, self.world = run, world
+        self.derivations = [each.in_environment(run.env) for each in derivations]
         self.staged: list[StagedTable] = []
         self.results: list[RunResult] = []
         self.kept = ExitStack()
@@ -245,9 +251,7 @@ class _Together:
         result = RunResult(derivation.name, derivation.target, run_id=str(uuid.uuid4()))
         begun = time.monotonic()
         try:
-            planned = plan_derivation(
-                derivation, self.world, full_refresh=derivation.name in self.graph.full_refresh, retry=self.graph.retry
-            )
+            planned = self._plan(derivation)
             self.graph.on_step(derivation.name, planned.decision)
             if not planned.decision.does_something:
                 self.results.append(replace(result, run_id=""))
@@ -256,12 +260,24 @@ class _Together:
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
             failed = replace(result, seconds=time.monotonic() - begun, error=error)
-            note_run(failed, derivation.target, self.graph.catalog, owner=self.graph.owner)
+            ref = self.graph.env or MAIN
+            note_run(failed, derivation.target, self.graph.catalog, owner=self.graph.owner, ref=ref)
             report_run(failed)
             raise
         staged.result = replace(staged.result, seconds=round(time.monotonic() - begun, 3))
         self.staged.append(staged)
         self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
+
+    def _plan(self, derivation: Derivation) -> Planned:
+        """What is to be done; if something is, the table has a branch of the environment."""
+        graph = self.graph
+        for _ in range(2):
+            is_refreshed = derivation.name in graph.full_refresh
+            planned = plan_derivation(derivation, self.world, full_refresh=is_refreshed, retry=graph.retry)
+            if graph.env in (None, planned.target.ref) or not planned.decision.does_something:
+                break
+            branch_table(graph.catalog, derivation.identifier, graph.env, retry=graph.retry)
+        return planned
 
     def _compute(self, planned: Planned, result: RunResult) -> StagedTable:
         derivation, graph = planned.derivation, self.graph
@@ -322,7 +338,7 @@ class _Together:
 
     def _run_row(self, staged: StagedTable) -> dict[Identifier, Append]:
         runs = open_companion(runs_of(staged.planned.derivation.target), self.graph.catalog, owner=self.graph.owner)
-        append = append_rows(runs, run_rows(staged.result, runs.schema().as_arrow()))
+        append = append_rows(runs, run_rows(staged.result, runs.schema().as_arrow()), staged.planned.target.ref)
         return {append.identifier: append}
 
     def _finish(self, staged: StagedTable, published: Published) -> None:

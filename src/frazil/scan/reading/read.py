@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 
 
 def scan_rows(
-    table: Table, columns: Sequence[str] | None = None, *, filter: str | BooleanExpression | None = None
+    table: Table,
+    columns: Sequence[str] | None = None,
+    *,
+    filter: str | BooleanExpression | None = None,
+    snapshot_id: int | None = None,
 ) -> RowScan:
-    """The rows of a table as it was loaded, without those that any kind of delete names. PyIceberg's own scan knows no
-    equality deletes.
+    """The rows of a table as it was loaded, or of a snapshot, without those that any kind of delete names. PyIceberg's
+    own scan knows no equality deletes.
     """
     name = ".".join(table.name())
-    request = ScanRequest(as_filter(filter, table=name))
+    request = ScanRequest(as_filter(filter, table=name), snapshot_id=snapshot_id)
     chosen = None if columns is None else tuple(columns)
     return RowScan(TableState.of(name, table.metadata), Source.of(table.io), request, chosen)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from frazil.write.commit.builder import (
         Counts,
         Draft,
+        at_snapshot,
         check_branch,
         count_added,
         count_dropped,
@@ -102,6 +103,7 @@ __all__ = [
     "as_added",
     "as_arrow",
     "as_existing",
+    "at_snapshot",
     "check_branch",
     "count_added",
     "count_dropped",
