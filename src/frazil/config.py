@@ -188,6 +188,7 @@ class Ports(_Section):
     postgres: int = Field(default=5432, ge=0, le=65535)
     kafka: int = Field(default=9092, ge=0, le=65535)
     trino: int = Field(default=8080, ge=0, le=65535)
+    spark: int = Field(default=0, ge=0, le=65535)
 
 
 class StackSettings(_Section):
@@ -215,6 +216,7 @@ class SparkSettings(_Section):
     """
 
     master: str = "local[*]"
+    warm: bool = True  # use the Spark that `frazil up --with spark` keeps, if it runs and the settings fit
     driver_memory: str = "2g"
     # where executors reach the driver; without it, loopback for a master there, else Spark's own choice
     driver_host: str | None = None

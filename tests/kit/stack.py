@@ -49,7 +49,7 @@ class Project:
         """Every process that was started for a service of this stack."""
         return [
             process.pid
-            for name in NAMES
+            for name in (*NAMES, "spark")
             for process in processes.marked(self.folder / ".frazil" / name.replace("_", "-"))
         ]
 

@@ -176,17 +176,31 @@ def _no_rows(_: SparkSession) -> int:
 
 
 def active_stages(spark: SparkSession) -> list[Stage]:
-    """The stages that run now."""
+    """The stages of this session that run now; other sessions of a warm Spark may have their own."""
     tracker = spark.sparkContext.statusTracker()
-    infos = ((number, tracker.getStageInfo(number)) for number in tracker.getActiveStageIds())
+    jobs = filter(None, map(tracker.getJobInfo, own_jobs(spark)))
+    own = {number for job in jobs for number in job.stageIds} & set(tracker.getActiveStageIds())
+    infos = ((number, tracker.getStageInfo(number)) for number in sorted(own))
     return [Stage(number, info.name, info.numTasks, info.numCompletedTasks) for number, info in infos if info]
+
+
+def own_jobs(spark: SparkSession) -> list[int]:
+    """The jobs of this session that run now: Spark tags them with the session."""
+    tracker: Any = spark.sparkContext._jsc.sc().statusTracker()
+    tagged = set(tracker.getJobIdsForTag(spark._jsparkSession.sessionJobTag()))
+    return sorted(tagged & set(tracker.getActiveJobIds()))
 
 
 def count_rows(spark: SparkSession) -> int:
     """The most rows that an operator of a running query has put out so far; 0 if Spark does not say."""
     store: Any = spark._jsparkSession.sharedState().statusStore()
     queries = store.executionsList()
-    running = [query for query in _each(queries) if query.completionTime().isEmpty()]
+    jobs = own_jobs(spark)
+    running = [
+        query
+        for query in _each(queries)
+        if query.completionTime().isEmpty() and any(query.jobs().contains(job) for job in jobs)
+    ]
     return max((_query_rows(store, query) for query in running), default=0)
 
 

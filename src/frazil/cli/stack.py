@@ -30,7 +30,7 @@ _COLOURS = {"ready": "green", "starting": "yellow", "failed": "red", "stopped": 
     "extra",
     metavar="SERVICES",
     default="",
-    help="Start these too: trino, kafka, postgres (separated by commas).",
+    help="Start these too: trino, kafka, postgres, spark (separated by commas).",
 )
 @OUTPUT
 @click.pass_obj

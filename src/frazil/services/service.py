@@ -32,6 +32,7 @@ from frazil.local_stack import make_private_folder, write_private
 from frazil.processes import Launch, ProcessId
 from frazil.services import ports
 
+LOCK = "lock"  # a file of the service's folder, made by its first start
 _ATTEMPTS = 3  # of a start whose internal ports were taken in between
 Report = Callable[[str], None]  # told what is going on, in a few words: "starting", "downloading trino-server 40%"
 
@@ -347,7 +348,7 @@ class Service(ABC):
         leaves none.
         """
         make_private_folder(self.folder)
-        with (self.folder / "lock").open("w") as file:
+        with (self.folder / LOCK).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -19,7 +19,7 @@ from frazil.config import Settings, with_stack_secrets
 from frazil.errors import ConfigError
 from frazil.local_stack import make_private_folder, ports_file, read_ports, secrets_file, write_private
 from frazil.services import ports
-from frazil.services.service import Service, ServiceStatus
+from frazil.services.service import LOCK, Service, ServiceStatus
 
 # In the order of starting; `down` goes the other way. Loaded on use: a stack without Kafka imports nothing of it.
 SERVICES: dict[str, str] = {
@@ -28,6 +28,7 @@ SERVICES: dict[str, str] = {
     "kafka": "frazil.services.kafka:Kafka",
     "catalog": "frazil.services.catalog:Catalog",
     "trino": "frazil.services.trino:Trino",
+    "spark": "frazil.services.spark:Spark",
 }
 PLAIN = ("object-store", "catalog")
 
@@ -60,7 +61,7 @@ class Stack:
 
     def present(self) -> list[str]:
         """The plain services, and those that have been started here before, in starting order."""
-        return [name for name in SERVICES if name in PLAIN or (self.folder / name).exists()]
+        return [name for name in SERVICES if name in PLAIN or (self.folder / name / LOCK).exists()]
 
     def up(self, names: Iterable[str], listener: Listener) -> list[ServiceStatus]:
         """The services run and are ready. Those that do not wait for each other start at the same time; raises the

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from frazil.config import Settings, is_secret
 from frazil.errors import MissingExtra, PipelineError
 from frazil.spark.cluster import check_executors, check_place, describe_executors, executor_python, is_local, place_conf
 from frazil.spark.scratch import scratch_conf
+from frazil.spark.warm import warm_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,11 @@ KAFKA_JARS = (
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.1",
 )
+
+
+def warm_jars() -> tuple[str, ...]:
+    """The coordinates of all jars that a command may ask for."""
+    return (ICEBERG_RUNTIME, ICEBERG_AWS, *KAFKA_JARS)
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
@@ -114,21 +120,23 @@ def spark_session(
     """A running session, stopped at the end; what the JVM prints is in `log`. `more_jars` are coordinates, such as
     `KAFKA_JARS`.
 
-    On a cluster, executors can import the modules of the folder `project`; `tell` is called with the executors.
+    It is that of the stack's warm Spark, if there is one and the settings fit, and then only left at the end. On a
+    cluster, executors can import the modules of the folder `project`; `tell` is called with the executors.
     """
-    spark = _started(settings, app_name, log, more_jars)
-    _quiet_query_errors()
-    try:
-        if not is_local(settings.spark.master):
-            _prepare_executors(spark, settings, project, tell)
+    with ExitStack() as stack:
+        spark = None if is_submitted() else warm_session(stack, settings, spark_conf, app_name, more_jars, tell)
+        if spark is None:
+            spark = _started(settings, app_name, log, more_jars)
+            stack.callback(spark.stop)
+            if not is_local(settings.spark.master):
+                _prepare_executors(spark, settings, project, tell)
+        _quiet_query_errors()
         yield spark
-    finally:
-        spark.stop()
 
 
 def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[str]) -> SparkSession:
     try:
-        from pyspark.sql import SparkSession
+        import pyspark  # noqa: F401
     except ImportError as exc:
         raise MissingExtra("pyspark", extra="spark") from exc
     check_place(settings.spark)
@@ -140,13 +148,10 @@ def _started(settings: Settings, app_name: str, log: Path, more_jars: Sequence[s
         conf = session_conf(settings, more_jars)
         if is_local(conf["spark.master"]):
             conf |= scratch_conf(conf)
-    builder = SparkSession.builder.appName(app_name)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
     try:
         with _stderr_to(log):
-            _start_jvm({key: value for key, value in conf.items() if not is_private(key)})
-            return builder.getOrCreate()
+            start_jvm(conf)
+            return open_session(conf, app_name)
     except Exception as exc:
         java = os.environ.get("JAVA_HOME", "the JVM of spark-submit")
         raise PipelineError(
@@ -188,14 +193,25 @@ def is_private(key: str) -> bool:
     return key.startswith("spark.sql.catalog.") or is_secret(key)
 
 
-def _start_jvm(conf: dict[str, str]) -> None:
-    """A JVM with what it must know at its start. PySpark would make all settings its arguments; the rest follows over a
-    socket.
+def start_jvm(conf: dict[str, str]) -> None:
+    """Starts a JVM with what it must know at its start. PySpark would make all settings its arguments; the private ones
+    follow over a socket.
     """
     from pyspark import SparkConf, SparkContext
 
+    public = [(key, value) for key, value in conf.items() if not is_private(key)]
     with _interrupt_later():
-        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(public))
+
+
+def open_session(conf: dict[str, str], app_name: str) -> SparkSession:
+    """A session with these settings in the JVM that was started."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 @contextmanager

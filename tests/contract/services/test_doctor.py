@@ -64,6 +64,7 @@ def test_the_versions_of_all_services_are_reported(settings: Settings) -> None:
         "kafka",
         "catalog",
         "trino",
+        "spark",
     }
 
 

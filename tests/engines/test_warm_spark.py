@@ -1,0 +1,161 @@
+"""The Spark that `frazil up --with spark` keeps, and the commands that use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from frazil.processes import wait_until
+from frazil.spark import KAFKA_JARS, read_record, spark_conf
+from frazil.spark.warm import warm_session
+from frazil.spark.warm_record import WarmRecord
+from tests.kit.stack import Project, keep_logs, make_project
+
+ROOT = Path(__file__).parents[2]
+HEADER = "order_id,customer_id,amount,country,ingestion_date,updated_at\n"
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """The sales example with a warm Spark: started once, since a start takes longer than all tests."""
+    project = make_project(tmp_path_factory.mktemp("warm") / "project", PYTHONPATH=str(ROOT))
+    shutil.copy(ROOT / "examples/sales/lakehouse.py", project.folder)
+    try:
+        project.frazil("up", "--with", "spark")
+        yield project
+    finally:
+        keep_logs(project)
+        project.frazil("down", "--purge", "--yes")
+    assert project.processes() == []
+
+
+def record(project: Project) -> WarmRecord:
+    written = read_record(project.folder / ".frazil" / "spark")
+    assert written is not None
+    return written
+
+
+def start(project: Project, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.engines.warm_client", *arguments]
+    environment = {**os.environ, **project.environment}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=project.folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def answer(client: subprocess.Popen[str]) -> dict[str, Any]:
+    said, errors = client.communicate()
+    assert client.returncode == 0, said + errors
+    result: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return result
+
+
+def write_orders(project: Project, name: str, orders: int) -> None:
+    (project.folder / "landing").mkdir(exist_ok=True)
+    lines = (f"{name}-{number},CUST-1,1.50,ch,2024-01-15,2024-01-15T08:00:00\n" for number in range(orders))
+    (project.folder / "landing" / f"{name}.csv").write_text(HEADER + "".join(lines))
+
+
+def test_runs_use_the_warm_spark_and_leave_it_running(warm: Project) -> None:
+    warm.frazil("apply", "--yes")
+    runs = []
+    for name in ("a", "b"):
+        write_orders(warm, name, 500)
+        runs.append(json.loads(warm.frazil("run", "daily_sales", "--output", "json").stdout))
+    assert [run["rows"] for run in runs] == [500, 500]
+    assert warm.status()["spark"]["state"] == "ready"
+    assert not (warm.folder / ".frazil/spark/spark.log").exists()  # no Spark was started by a run
+
+
+def test_two_clients_at_once_have_accumulators_and_callbacks_of_their_own(warm: Project) -> None:
+    clients = [start(warm, "count_in_tasks") for _ in range(2)]
+    first, second = map(answer, clients)
+    assert first == second
+    assert first["result"] == {"counted": 100, "seen": [1, 2]}
+    assert first["jvm"] in [child.pid for child in psutil.Process(record(warm).pid).children(recursive=True)]
+
+
+def test_workers_see_the_projects_modules_as_they_are_now(warm: Project) -> None:
+    words = []
+    for word in ("old", "new"):
+        (warm.folder / "rules.py").write_text(f"WORD = '{word}'\n")
+        words += answer(start(warm, "apply_rules"))["result"]
+    assert words == [f"old in {warm.folder}", f"new in {warm.folder}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_jobs_of_a_client_that_ends_are_cancelled(warm: Project, tmp_path: Path, number: signal.Signals) -> None:
+    started, log = tmp_path / "started", Path(warm.status()["spark"]["log"])
+    client = start(warm, "work_for_ever", str(started))
+    assert wait_until(started.exists, 120)
+    client.send_signal(number)
+    client.communicate()
+    gone = f"(pid {client.pid}) is gone"
+    assert wait_until(lambda: gone in log.read_text(), 60)
+    assert answer(start(warm, "count_in_tasks"))["result"]["counted"] == 100
+    assert wait_until(lambda: _python_workers(record(warm).pid) == 0, 60)
+
+
+def _python_workers(pid: int) -> int:
+    """Processes that were forked from the one that forks workers."""
+    daemons = [process for process in _family(pid) if "frazil.spark.worker_daemon" in process.cmdline()]
+    return len([process for process in daemons if process.ppid() in {daemon.pid for daemon in daemons}])
+
+
+def test_other_settings_and_other_jars_are_named(warm: Project) -> None:
+    settings, reasons = warm.settings, list[str]()
+    spark = settings.spark.model_copy(update={"driver_memory": "3g"})
+    with ExitStack() as stack:
+        other = settings.model_copy(update={"spark": spark})
+        assert warm_session(stack, other, spark_conf, "test", KAFKA_JARS, reasons.append) is None
+        assert warm_session(stack, settings, spark_conf, "test", ["org.example:x:1"], reasons.append) is None
+    assert "setting spark.driver.memory is '3g' here and '2g' there" in reasons[0]
+    assert "it has no jar org.example:x:1" in reasons[1]
+
+
+def test_the_secret_is_in_no_command_line_and_no_log_and_the_file_is_private(warm: Project) -> None:
+    driver, file = record(warm), warm.folder / ".frazil/spark/driver.json"
+    family = _family(driver.pid)
+    texts = [" ".join(process.cmdline()) for process in family] + [Path(warm.status()["spark"]["log"]).read_text()]
+    assert not any(driver.secret in text for text in texts)
+    assert file.stat().st_mode & 0o777 == 0o600
+    listening = [each.laddr.ip for each in _connections(family) if each.status == psutil.CONN_LISTEN]
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and all that it started, without those that have ended."""
+    driver = psutil.Process(pid)
+    family = [driver, *driver.children(recursive=True)]
+    return [process for process in family if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _connections(family: list[psutil.Process]) -> list[Any]:
+    return [connection for process in family for connection in process.net_connections("inet")]
+
+
+def test_a_stranger_without_the_secret_gets_nothing(warm: Project) -> None:
+    with socket.create_connection(("127.0.0.1", record(warm).port), timeout=30) as line:
+        line.sendall(b'{"secret": "guess", "attach": "me"}\n')
+        assert json.loads(line.makefile("rb").readline()) == {"error": "another secret"}
+
+
+def test_a_warm_spark_that_died_is_reported(warm: Project) -> None:
+    dead, reasons = record(warm), list[str]()
+    os.kill(dead.pid, signal.SIGKILL)
+    assert wait_until(lambda: not dead.is_alive, 60)
+    with ExitStack() as stack:
+        assert warm_session(stack, warm.settings, spark_conf, "test", (), reasons.append) is None
+    assert reasons[0].startswith("the warm Spark is not used, a new one is started: it has ended")
+    assert wait_until(lambda: warm.status()["spark"]["state"] == "failed", 60)  # the JVM ends with its parent
