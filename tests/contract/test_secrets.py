@@ -105,7 +105,7 @@ def forms_of(secret: str) -> set[str]:
 
 @dataclass(frozen=True)
 class Lake:
-    """A server with authentication, an issuer, a PostgreSQL with a password, and a warehouse that vends."""
+    """A server with authentication, an issuer, a PostgreSQL with a password, and warehouses that vend and sign."""
 
     run: Run
     uri: str
@@ -141,6 +141,7 @@ def lake(
                 netloc=f"{database.username}:{database.password}@127.0.0.1:{proxy.port}"
             ).geturl(),
             "FRAZIL_SERVER__PEPPER_FILE": str(tmp_path / "pepper"),
+            "FRAZIL_SERVER__SECRET_KEY_FILE": str(tmp_path / "warehouses.key"),
             "PROXY_KEY": run.keep_secret("header of a proxy", "proxy-" + secrets.token_hex(16)),
         }
         for name, value in variables.items():
@@ -148,6 +149,7 @@ def lake(
         (tmp_path / "frazil.toml").write_text(SETTINGS.format(issuer=issuer.uri, role=ROLE_ARN))
         keys = {name: make_key(run, capsys, name) for name in ("root", "etl")}
         keep_secrets(run, store, str(database.password), tmp_path / "pepper")
+        create_warehouses(run, capsys, monkeypatch, store)
         with serving(tmp_path, tmp_path / "server.log") as uri:
             monkeypatch.setenv("FRAZIL_CATALOG__URI", uri)
             monkeypatch.setenv("FRAZIL_CATALOG__TOKEN", keys["etl"])
@@ -228,6 +230,22 @@ def keep_secrets(run: Run, store: ObjectStore, password: str, pepper: Path) -> N
         run.keep_secret(name, value)
 
 
+def create_warehouses(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, store: ObjectStore
+) -> None:
+    """Two in the database: one that signs, and one whose keys the store does not know."""
+    command(run, capsys, "warehouse", "new-key", "warehouses.key")
+    run.keep_secret("key of warehouses", Path("warehouses.key").read_text().strip())
+    wrong = run.keep_secret("wrong S3 secret key", "wrong-" + secrets.token_hex(16))
+    keys = {"signing": (store.settings.stack.access_key_id, run.secrets["S3 secret key"]), "wrong": ("unknown", wrong)}
+    for name, (key_id, secret) in keys.items():
+        monkeypatch.setenv("WAREHOUSE_SECRET", secret)
+        place = (f"s3://lakehouse/{name}", "--endpoint", store.endpoint, "--delegation", "remote-signing")
+        options = ("--access-key-id", key_id, "--secret-from-env", "WAREHOUSE_SECRET")
+        command(run, capsys, "warehouse", "create", name, *place, *options)
+    monkeypatch.delenv("WAREHOUSE_SECRET")
+
+
 # --- what is done ----------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +278,25 @@ def write_rows(lake: Lake) -> None:
         lake.run.keep_secret(f"vended {name}", loaded["config"][name])
 
 
+def sign_requests(lake: Lake) -> None:
+    """A signed request, one that is refused, and a warehouse whose keys are wrong."""
+    root, body = lake.keys["root"], {"name": "t", "schema": SCHEMA}
+    for name in ("signing", "wrong"):
+        lake.ask("POST", f"/v1/{name}/namespaces", root, json={"namespace": ["ns"]}).raise_for_status()
+        created = lake.ask("POST", f"/v1/{name}/namespaces/ns/tables", root, json=body)
+        lake.run.note_answer(created)
+        for key in ("signing/ns/t/a", "lake/ns/t/a"):
+            described = {"method": "GET", "region": "us-east-1", "uri": f"{lake.store.endpoint}/lakehouse/{key}"}
+            path = f"/v1/{name}/namespaces/ns/tables/t/sign"
+            signed = lake.ask("POST", path, root, json=described | {"headers": {}})
+            if signed.ok:
+                signature = signed.json()["headers"]["Authorization"][0].partition("Signature=")[2]
+                lake.run.keep_secret("signature", signature)
+            else:
+                lake.run.note_answer(signed)
+    assert "signature" in lake.run.secrets
+
+
 def send_nonsense(lake: Lake, tokens: list[str]) -> None:
     """Requests that fail, with tokens wherever a client may put one by mistake."""
     root, paths = lake.keys["root"], ("/v1/config", "/v1/default/namespaces/ns/tables/t")
@@ -289,6 +326,8 @@ def send_nonsense(lake: Lake, tokens: list[str]) -> None:
             ("POST", "/v1/default/namespaces/ns/tables", {"json": {"name": "x", "schema": {"type": token}}}),
             ("POST", "/v1/default/namespaces/ns/tables/t", {"json": {"updates": [{"action": token}]}}),
             ("POST", "/v1/default/namespaces/ns/tables/t/plan", {"json": {"filter": token}}),
+            ("POST", "/v1/signing/namespaces/ns/tables/t/sign", {"json": description(lake, token)}),
+            ("POST", "/v1/signing/namespaces/ns/tables/t/sign", {"json": {"method": token, "headers": token}}),
             ("POST", f"/oauth/token?client_secret={token}", {"data": {"grant_type": "client_credentials"}}),
             ("POST", "/oauth/token", {"data": {"grant_type": token}}),
             ("POST", "/oauth/token", {"data": {"grant_type": EXCHANGE, "subject_token": f"{token}x"}}),
@@ -301,6 +340,13 @@ def send_nonsense(lake: Lake, tokens: list[str]) -> None:
 
 
 JSON = {"Content-Type": "application/json"}
+
+
+def description(lake: Lake, token: str) -> dict[str, Any]:
+    """A request to be signed, with a token wherever it does not belong."""
+    uri = f"{lake.store.endpoint}/lakehouse/signing/ns/t/{token}?x={token}"
+    headers = {"Authorization": [f"Bearer {token}"], "x-amz-security-token": [token]}
+    return {"method": "GET", "region": "us-east-1", "uri": uri, "headers": headers, "properties": {"token": token}}
 
 
 def send_settings(lake: Lake) -> None:
@@ -353,6 +399,8 @@ def run_commands(lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: py
         *("grant read ns.t --to analyst", "why etl ns.t", "who-can read ns.t --output json", "audit-log"),
         *("audit-log --output json", "config", "config --output json", "doctor", "doctor --output json"),
         *("tables", "tables --output json", "query SELECT*FROM+ns.t", "log ns.missing --output json"),
+        *("warehouse list", "warehouse show signing --output json", "warehouse check signing", "warehouse check wrong"),
+        *("warehouse rekey", "warehouse update wrong --region eu-west-1", "warehouse drop wrong --yes"),
         *(f"connect {engine}" for engine in engines),
     ):
         command(run, capsys, *(word.replace("+", " ").replace("*", " * ") for word in line.split()))
@@ -392,7 +440,7 @@ def fail_in_python(lake: Lake) -> None:
 # --- where it is looked for ------------------------------------------------------------------------------------------
 
 
-PRIVATE = {"pepper", "s3.json", "iam.json", "secrets.json"}  # files that are there to hold secrets
+PRIVATE = {"pepper", "warehouses.key", "s3.json", "iam.json", "secrets.json"}  # files that are there to hold secrets
 
 
 def note_files(lake: Lake) -> None:
@@ -424,6 +472,7 @@ def test_no_secret_is_in_any_output(
     statuses = [lake.ask("GET", "/v1/config", token).status_code for token in tokens]
     assert statuses == [200, 404, 401]  # the issuer's principal is known, and has no grants
     write_rows(lake)
+    sign_requests(lake)
     note_processes(lake.run)
     send_nonsense(lake, tokens)
     run_commands(lake, capsys, monkeypatch)
@@ -448,4 +497,4 @@ def assert_was_full(lake: Lake) -> None:
     assert {"200", "400", "401", "403", "404", "415", "503"} <= statuses
     log = lake.log.read_text()
     operations = {json.loads(line).get("operation") for line in log.splitlines() if line.startswith("{")}
-    assert {"createTable", "updateTable", "issueToken", "loadCredentials", "metrics", "getConfig"} <= operations
+    assert {"createTable", "updateTable", "issueToken", "loadCredentials", "signRequest", "metrics"} <= operations
