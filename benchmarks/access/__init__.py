@@ -1,8 +1,9 @@
 """What authentication and grants cost: our catalog with them on next to the same with them off, and whether the time of
-a 404 tells about tables that a caller may not see.
+a 404 or 403 tells about tables that a caller may not see.
 
-Both servers run in the same run, in turns, on SQLite and on PostgreSQL. The caller has a role that may create, and owns
-what it creates, so every table has a grant. At most 15% slower is the goal: a ratio of 0.87.
+Both servers work in turns, on SQLite and on PostgreSQL; the ratio is the median of those of neighbouring runs. The
+caller has a role that may create, and owns what it creates, so every table has a grant. At most 15% slower is the goal:
+a ratio of 0.87.
 """
 
 from __future__ import annotations

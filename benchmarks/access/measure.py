@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
-from benchmarks.catalog.measure import run_scenario
-from benchmarks.catalog.scenarios import SCENARIOS, Bench
+from benchmarks.catalog.measure import Sample, run_scenario
+from benchmarks.catalog.scenarios import SCENARIOS, Bench, Scenario
 from benchmarks.catalog.servers import WORKERS, Server
 from benchmarks.catalog.workload import Place, expect
 from benchmarks.load import Client, drive
@@ -27,11 +28,33 @@ from tools.own_server import own_server
 OFF, ON = "authentication off", "authentication on"
 GOAL = 0.87  # of the rate without: 15% slower
 SAME = 0.95  # the faster of two medians, as a part of the slower: they differ by noise only
-ASKED = 1_000  # requests for a foreign and for a missing table, each
+ASKED = 1_000  # requests of each of two kinds
+
+
+@dataclass(frozen=True)
+class _Command:
+    """`frazil` in the folder of a server, with its database."""
+
+    folder: Path
+    variables: dict[str, str] = field(repr=False)
+
+    def __call__(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "frazil", *arguments]
+        environment = {**os.environ, **self.variables}
+        done = subprocess.run(command, env=environment, cwd=self.folder, check=True, capture_output=True, text=True)
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A caller, and the command that gives it grants."""
+
+    token: str = field(repr=False)
+    frazil: _Command
 
 
 def measure_all(options: Options) -> list[Figure]:
-    """All figures: the ratio on each database, then the times of two 404s."""
+    """All figures: the ratios on each database, then the times of refusals."""
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -42,41 +65,51 @@ def measure_all(options: Options) -> list[Figure]:
 
 
 def _measure(folder: Path, database: str | None, options: Options) -> list[Figure]:
-    rounds, clients, part = (3, (1, 8), 0.5) if options.quick else (9, (1, 8), 1.0)
+    pairs, part = (8, 0.2) if options.quick else (24, 0.4)
     label = "PostgreSQL" if database else "SQLite"
-    rates: dict[tuple[str, int, str], list[float]] = {}
-    costs: dict[tuple[str, int, str], list[float]] = {}
+    figures: list[Figure] = []
     with _servers(folder, database) as (servers, guest):
-        benches = [Bench(server) for server in servers]
-        for bench in benches:
+        off, on = (Bench(server) for server in servers)
+        for bench in (off, on):
             bench.prepare()
             for scenario in SCENARIOS:
-                run_scenario(bench, scenario, 8, int(scenario.warm_up * part / 4))
-        for round_number in range(rounds):
-            for scenario in SCENARIOS:
-                for count in clients:
-                    for bench in benches if round_number % 2 == 0 else reversed(benches):
-                        sample = run_scenario(bench, scenario, count, int(scenario.operations * part))
-                        rates.setdefault((scenario.name, count, bench.server.name), []).append(sample.rate)
-                        costs.setdefault((scenario.name, count, bench.server.name), []).append(sample.cpu_ms)
-        figures = []
+                run_scenario(bench, scenario, 8, int(scenario.warm_up * part / 2))
         for scenario in SCENARIOS:
-            for count in clients:
-                on, off = (statistics.median(rates[scenario.name, count, name]) for name in (ON, OFF))
-                text = f"{label}: {scenario.name}, {count} client{'s' if count > 1 else ''}"
-                figures.append(compare(f"{text}, /s", on, off, OFF, goal=GOAL))
-                on, off = (statistics.median(costs[scenario.name, count, name]) for name in (ON, OFF))
-                figures.append(compare(f"{text}, CPU ms", on, off, OFF, less_is_better=True))
-        return [*figures, _times_of_misses(label, servers[1], guest)]
+            for clients in (1, 8):
+                operations = max(clients, int(scenario.operations * part))
+                samples = _in_turns((off, on), scenario, clients, operations, pairs)
+                text = f"{label}: {scenario.name}, {clients} client{'s' if clients > 1 else ''}"
+                figures += _compare(text, *samples)
+        stranger = _make_stranger(on, guest)
+        return [*figures, _times_of_misses(label, on.server, guest), _times_of_refusals(label, on.server, stranger)]
+
+
+def _in_turns(
+    benches: tuple[Bench, Bench], scenario: Scenario, clients: int, operations: int, pairs: int
+) -> tuple[list[Sample], list[Sample]]:
+    """Short runs on both servers, in turns: what else the machine does meets both. Who goes first changes."""
+    samples: tuple[list[Sample], list[Sample]] = ([], [])
+    for number in range(pairs):
+        for position in (0, 1) if number % 2 == 0 else (1, 0):
+            samples[position].append(run_scenario(benches[position], scenario, clients, operations))
+    return samples
+
+
+def _compare(text: str, off: Sequence[Sample], on: Sequence[Sample]) -> Iterator[Figure]:
+    """The median of the ratios of neighbouring runs, and the CPU of all runs."""
+    ratio = statistics.median(with_.rate / without.rate for with_, without in zip(on, off, strict=True))
+    rate, peer = (statistics.median(sample.rate for sample in samples) for samples in (on, off))
+    figure = compare(f"{text}, /s", rate, peer, OFF, goal=GOAL)
+    yield replace(figure, ratio=round(ratio, 2), met=ratio >= GOAL)
+    cost, peer = (statistics.mean(sample.cpu_ms for sample in samples) for samples in (on, off))
+    yield compare(f"{text}, CPU ms", cost, peer, OFF, less_is_better=True)
 
 
 @contextlib.contextmanager
-def _servers(folder: Path, database: str | None) -> Iterator[tuple[list[Server], str]]:
-    """Our catalog with authentication off and on, each with a database of its own; and the token of a caller
-    who may see nothing.
-    """
+def _servers(folder: Path, database: str | None) -> Iterator[tuple[list[Server], Guest]]:
+    """Our catalog with authentication off and on, each with a database of its own; and a caller who may see nothing."""
     with contextlib.ExitStack() as running:
-        servers, guest = [], ""
+        servers, guest = [], None
         for name in (OFF, ON):
             home = folder / name.replace(" ", "-")
             home.mkdir(parents=True)
@@ -84,13 +117,15 @@ def _servers(folder: Path, database: str | None) -> Iterator[tuple[list[Server],
             variables = {"FRAZIL_SERVER__DATABASE": url, "FRAZIL_SERVER__PEPPER_FILE": str(home / "pepper")}
             token, options = "", []
             if name == ON:
-                token, guest = _tokens(home, variables)
+                frazil = _Command(home, variables)
+                token, guest = _tokens(frazil)
                 options = ["--authentication", "keys"]
             address, process = running.enter_context(
                 own_server(home, database=url, workers=WORKERS, options=options, variables=variables)
             )
             place = Place("/v1/default", token=token)
             servers.append(Server(name, address, place, psutil.Process(process.pid)))
+        assert guest is not None
         yield servers, guest
 
 
@@ -102,39 +137,61 @@ def _new_database(url: str, name: str) -> str:
     return f"{url.rpartition('/')[0]}/bench_{name}"
 
 
-def _tokens(folder: Path, variables: dict[str, str]) -> tuple[str, str]:
-    """The keys of the caller who works, and of one who may see nothing of it."""
-
-    def frazil(*arguments: str) -> str:
-        command = [sys.executable, "-m", "frazil", *arguments]
-        environment = {**os.environ, **variables}
-        return subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, text=True).stdout
-
+def _tokens(frazil: _Command) -> tuple[str, Guest]:
+    """The key of the caller who works, and one who may see nothing of it."""
     frazil("catalog", "migrate")
     frazil("role", "create", "writer")
-    tokens = [frazil("token", "create", name).split()[-1] for name in ("worker", "guest")]
+    worker, guest = (frazil("token", "create", name).split()[-1] for name in ("worker", "guest"))
     frazil("role", "add", "writer", "worker")
     frazil("grant", "create", "--warehouse", "default", "--to", "writer")
-    return tokens[0], tokens[1]
+    return worker, Guest(guest, frazil)
 
 
-# --- the time of a miss ----------------------------------------------------------------------------------------------
+# --- the time of a refusal -------------------------------------------------------------------------------------------
 
 
-def _times_of_misses(label: str, server: Server, guest: str) -> Figure:
-    """The medians of loads of a table that the caller may not see, and of one that does not exist."""
-    place, seconds = replace(server.place, token=guest), {"small": list[float](), "smaII": list[float]()}
+def _make_stranger(bench: Bench, guest: Guest) -> tuple[Place, str]:
+    """A namespace that the guest may create tables in, and the location of a table that the guest may not see."""
+    place = replace(bench.place, namespace="guests")
+    locations: list[str] = []
+
+    def client() -> Client:
+        expect((yield place.create_namespace()), 200)
+        reply = yield bench.place.load("small")
+        locations.append(json.loads(reply.body)["metadata"]["location"])
+
+    drive(bench.server.address, [client()])
+    guest.frazil("grant", "create", place.namespace, "--to", "user:guest")
+    return replace(place, token=guest.token), locations[0]
+
+
+def _times_of_misses(label: str, server: Server, guest: Guest) -> Figure:
+    """Loads of a table that the caller may not see, and of one that does not exist."""
+    place = replace(server.place, token=guest.token)
+    requests = [place.load(name) for name in ("small", "smaII")]
+    return _compare_times(f"{label}: 404 of a foreign and of a missing table", server, requests, 404)
+
+
+def _times_of_refusals(label: str, server: Server, stranger: tuple[Place, str]) -> Figure:
+    """Creates at the location of a table that the caller may not see, and at one where nothing is."""
+    place, location = stranger
+    requests = [place.create_table("new", location=each) for each in (location, location.replace("small", "smaII"))]
+    return _compare_times(f"{label}: 403 of a foreign and of an unused location", server, requests, 403)
+
+
+def _compare_times(text: str, server: Server, requests: Sequence[bytes], status: int) -> Figure:
+    """The medians of the times of two requests, in turns."""
+    seconds: list[list[float]] = [[], []]
 
     def client() -> Client:
         for number in range(2 * (ASKED + 50)):
-            name = ("small", "smaII")[number % 2]
             start = time.perf_counter()
-            reply = yield place.load(name)
+            reply = yield requests[number % 2]
             if number >= 100:
-                seconds[name].append(time.perf_counter() - start)
-            expect(reply, 404)
+                seconds[number % 2].append(time.perf_counter() - start)
+            expect(reply, status)
 
     drive(server.address, [client()])
-    slow, fast = sorted((statistics.median(times) * 1e6 for times in seconds.values()), reverse=True)
-    text = f"{label}: 404 of a foreign and of a missing table, medians of {ASKED:,}, us"
-    return compare(text, slow, fast, "the faster of the two", less_is_better=True, goal=SAME)
+    slow, fast = sorted((statistics.median(times) * 1e6 for times in seconds), reverse=True)
+    figure = f"{text}, medians of {ASKED:,}, us"
+    return compare(figure, slow, fast, "the faster of the two", less_is_better=True, goal=SAME)

@@ -46,8 +46,9 @@ class Place:
             "POST", "/namespaces", json.dumps({"namespace": [self.namespace], "properties": {}}).encode()
         )
 
-    def create_table(self, name: str) -> bytes:
+    def create_table(self, name: str, *, location: str | None = None) -> bytes:
         body = {"name": name, "schema": _SCHEMA, "properties": {"owner": "bench"}}
+        body |= {"location": location} if location else {}
         return self._request("POST", f"/namespaces/{self.namespace}/tables", json.dumps(body).encode())
 
     def load(self, name: str) -> bytes:
