@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from frazil.client.catalog import FrazilCatalog, connect
     from frazil.client.catalog import catalog_properties as catalog_properties
     from frazil.client.changes import Change as Change
+    from frazil.client.moment import READS as READS
+    from frazil.client.moment import load_at_once as load_at_once
+    from frazil.client.moment import load_changed as load_changed
     from frazil.client.transaction import CatalogTransaction
 
 __all__ = [

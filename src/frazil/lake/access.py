@@ -127,3 +127,32 @@ class LakeAccess:
             if known
             else "the catalog has no tables yet"
         )
+
+
+class LakeMoment(LakeAccess):
+    """A lake whose tables stay as they were loaded first, until `settle` has compared them with the catalog's."""
+
+    def __init__(self, lake: LakeAccess) -> None:
+        super().__init__(lake._settings, catalog=lake.catalog)
+        self._lake, self._caches = lake, lake._caches
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def vectors(self) -> OpenIndexes:
+        """Those of the lake."""
+        return self._lake.vectors
+
+    def load(self, name: str) -> Table:
+        if name not in self._tables:
+            self._tables[name] = super().load(name)
+        return self._tables[name]
+
+    def settle(self) -> bool:
+        """Whether all tables are still as they were loaded, so that they were so at one moment. Those that changed are
+        from now on as they are now.
+        """
+        from frazil.client import load_changed
+
+        changed = load_changed(self.catalog, self._tables)
+        self._tables |= changed
+        return not changed

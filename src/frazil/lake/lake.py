@@ -100,6 +100,7 @@ class Lake(LakeAccess):
         """The result of a query over the lake's tables.
 
         `at` says as of when tables are read; a table in the query may say so itself: `FROM a.b AT (VERSION => 'tag')`.
+        Without it, all tables are read as they were at one moment.
         The embedded DuckDB only reads. With `write=True`, Trino and Spark may also change tables.
         """
         from frazil.lake.result import Result
@@ -120,7 +121,7 @@ class Lake(LakeAccess):
             return Result(query_elsewhere(self, query, engine, at=at, write=write))
         from frazil.lake.query import run_query
 
-        return Result(run_query(self, query, self.table, at=at))
+        return Result(run_query(self, query, LakeTable, at=at))
 
     def plan(self, declared: Table | Iterable[Table]) -> Steps:
         """What `apply` would change. Changes nothing."""

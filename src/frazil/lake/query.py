@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
+from frazil.client import READS
 from frazil.errors import FrazilError, NoSuchTable, QueryError
+from frazil.lake.access import LakeMoment
 from frazil.lake.nearest_sql import NearestCall, is_nearest
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
@@ -42,7 +45,7 @@ class Readable(Protocol):
         """Its rows."""
 
 
-OpenTable = Callable[[str], Readable]
+OpenTable = Callable[["LakeAccess", str], Readable]
 
 
 def run_query(
@@ -55,20 +58,40 @@ def run_query(
 ) -> pa.RecordBatchReader:
     """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too.
 
-    `scans` are rows that the query names without a namespace.
+    `scans` are rows that the query names without a namespace. All tables are read as they were at one moment.
     """
+    tables, resolved = _resolve_at_once(LakeMoment(lake), sql, open_table, at=at, scans=scans or {})
+    with _closed_on_error(tables):
+        return _closing(tables.con.execute(resolved).to_arrow_reader(BATCH_ROWS), tables)
+
+
+def _resolve_at_once(
+    moment: LakeMoment, sql: str, open_table: OpenTable, *, at: Named | None, scans: Mapping[str, RowScan]
+) -> tuple[QueryTables, str]:
+    """The tables of a query and its text for DuckDB; if a table changes meanwhile, all of it is resolved once more."""
+    for number in count(1):
+        tables = QueryTables(moment, connect_closed(), at, open_table)
+        for name, scan in scans.items():
+            tables.register(name, scan)
+        with _closed_on_error(tables):
+            resolved = tables.resolve(sql)
+            if moment.settle() or number == READS:
+                break
+        tables.con.close()
+    return tables, resolved
+
+
+@contextmanager
+def _closed_on_error(tables: QueryTables) -> Iterator[None]:
+    """Closes the DuckDB of a query that fails; the error is ours."""
     duckdb = import_duckdb()
-    con = connect_closed()
-    tables = QueryTables(lake, con, at, open_table)
-    for name, scan in (scans or {}).items():
-        tables.register(name, scan)
     try:
-        return _closing(con.execute(tables.resolve(sql)).to_arrow_reader(BATCH_ROWS), tables)
+        yield
     except duckdb.Error as exc:
-        con.close()
+        tables.con.close()
         raise tables.translate(exc) from exc
     except FrazilError:
-        con.close()
+        tables.con.close()
         raise
 
 
@@ -145,7 +168,9 @@ class QueryTables:
         name = call.table if "." in call.table or not namespace else f"{namespace}.{call.table}"
         at = call.options.get("at")
         point = _point_of(self._lake, name, None, self._at if at is None else at)
-        scan = self._open_table(name).scan(call.options.get("filter"), at=None if point is None else _named(point))
+        scan = self._open_table(self._lake, name).scan(
+            call.options.get("filter"), at=None if point is None else _named(point)
+        )
         table = self._add(NearestDataset.of(call.run(scan)), "frazil_nearest")
         place = {"schema_name": "", "table_name": table, "catalog_name": "", "at_clause": None}
         kept = {key: node[key] for key in ("sample", "query_location", "column_name_alias")}
@@ -223,7 +248,7 @@ class QueryTables:
     def _register(self, name: str, point: Point | None) -> str:
         from frazil.scan.engines import ScanDataset
 
-        scan = self._open_table(name).scan(at=None if point is None else _named(point))
+        scan = self._open_table(self._lake, name).scan(at=None if point is None else _named(point))
         return self._add(ScanDataset.of(scan), "frazil_scan")
 
     def _add(self, dataset: ScanDataset | NearestDataset, kind: str) -> str:

@@ -446,7 +446,7 @@ class LakeTable:
         table = self.load()
 
         def query(sql: str, scans: dict[str, RowScan]) -> pa.RecordBatchReader:
-            return run_query(self.lake, sql, lambda name: LakeTable(self.lake, name), scans=scans)
+            return run_query(self.lake, sql, LakeTable, scans=scans)
 
         source = self.lake.source(table)
         return bisect_table(self.lake.catalog, table, source, request, run_query=query, on_step=on_step)

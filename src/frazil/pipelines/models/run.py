@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from frazil.client import load_at_once
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
 from frazil.history import branch_table, ref_in
 from frazil.ownership import check_pipeline
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from frazil.write.commit import Append, Publication
 
 ATTEMPTS = 5  # to publish, while others change the tables
-READS = 10  # of all inputs, until two in a row see the same
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class World:
     def fix(self, names: Sequence[str]) -> None:
         """Fixes the tables that are not fixed yet."""
         if wanted := [name for name in names if name not in self.tables]:
-            for name, table in load_at_once(self.catalog, wanted).items():
+            for name, table in _load(self.catalog, wanted).items():
                 ref = ref_in(table.metadata, self.env, table=name)
                 self.tables[name], self.states[name] = table, current_state(table.metadata, ref)
 
@@ -85,22 +85,11 @@ class World:
         return find_news(self.tables[name].metadata, since, self.states[name], name=name)
 
 
-def load_at_once(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
-    """The tables as they were at one moment: read until nothing has changed between two readings."""
-    before = _load(catalog, names)
-    for _ in range(READS if len(names) > 1 else 0):
-        again = _load(catalog, names)
-        if all(again[name].metadata_location == before[name].metadata_location for name in names):
-            return again
-        before = again
-    return before  # the inputs change all the time: each is right by itself, and the next run goes on from here
-
-
 def _load(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return {name: catalog.load_table(tuple(name.split("."))) for name in names}
+        return load_at_once(catalog, names)
     except NoSuchTableError as exc:
         raise PipelineError(f"an input does not exist: {exc}", hint="frazil apply, or check the names") from exc
 

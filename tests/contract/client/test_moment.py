@@ -1,0 +1,71 @@
+"""Several tables are read as they were at one moment, whatever is committed between two requests."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.table import Table
+from pyiceberg.typedef import Identifier
+
+from frazil import Lake
+from frazil.client import FrazilCatalog, load_at_once
+from frazil.client.moment import READS
+from tests.contract.client.conftest import rows
+
+NAMES = ("ns.a", "ns.b")
+
+
+class Overtaken(FrazilCatalog):
+    """A catalog where others commit to both tables after each of the first loads of one of them."""
+
+    commits = 0
+    loads = 0
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        table: Table = super().load_table(identifier)
+        if ".".join(self.identifier_to_tuple(identifier)) == "ns.a":
+            self.loads += 1
+            if self.loads <= self.commits:
+                self.commit_to_both(self.loads)
+        return table
+
+    def commit_to_both(self, number: int) -> None:
+        with FrazilCatalog("lake", uri=self.uri).transaction() as transaction:
+            for name in NAMES:
+                transaction.table(name).append(rows(number))
+
+
+@pytest.fixture
+def overtaken(catalog: FrazilCatalog, uri: str) -> Overtaken:
+    overtaken = Overtaken("lake", uri=uri)
+    overtaken.commit_to_both(100)
+    return overtaken
+
+
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_a_query_over_two_tables_sees_both_or_none_of_a_commit(overtaken: Overtaken, commits: int) -> None:
+    overtaken.commits = commits
+    query = "SELECT (SELECT list(id ORDER BY id) FROM ns.a) AS a, (SELECT list(id ORDER BY id) FROM ns.b) AS b"
+    (row,) = Lake(catalog=overtaken).sql(query).to_arrow().to_pylist()
+    ids = [*range(1, commits + 1), 100]
+    assert row == {"a": ids, "b": ids}
+
+
+def test_a_query_over_one_table_loads_it_once(overtaken: Overtaken) -> None:
+    assert Lake(catalog=overtaken).sql("SELECT count(*) AS n FROM ns.a").to_arrow().to_pylist() == [{"n": 1}]
+    assert overtaken.loads == 1
+
+
+def test_tables_are_loaded_until_nothing_changes_between_two_readings(overtaken: Overtaken) -> None:
+    overtaken.commits = 2
+    tables = load_at_once(overtaken, NAMES)
+    snapshots = {name: len(table.snapshots()) for name, table in tables.items()}
+    assert (snapshots, overtaken.loads) == ({"ns.a": 3, "ns.b": 3}, 4)
+
+
+def test_tables_that_never_stand_still_are_given_as_they_are(
+    overtaken: Overtaken, caplog: pytest.LogCaptureFixture
+) -> None:
+    overtaken.commits = 1000
+    assert len(load_at_once(overtaken, NAMES)) == 2
+    assert overtaken.loads == READS + 1
+    assert "tables changed during all of" in caplog.text
