@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt tools/uv.txt
 	@$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation -q -e .
 	@touch $@
 
-run: $(READY) ## The main job: catalog, table, Spark pipeline and a first query, in examples/sales
+run: $(READY) ## The main job: catalog, tables, pipelines and models on Spark, and a first query, in examples/sales
 	@cd examples/sales && ../../$(BIN)/frazil demo .
 
 quick: $(READY) ## ruff, mypy, unit tests and the core contracts, in less than two minutes: while you work

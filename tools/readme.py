@@ -1,4 +1,4 @@
-"""The parts of README.md that come from code: the versions that the tests run, and the example project."""
+"""The parts of README.md that come from code: the versions that the tests run, and the example project with a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def render_page() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     text = _fill(text, "versions", _versions())
     project = (ROOT / "examples/sales/lakehouse.py").read_text(encoding="utf-8").partition('"""\n\n')[2]
-    return _fill(text, "project", f"```python\n{project.rstrip()}\n```")
+    text = _fill(text, "project", f"```python\n{project.rstrip()}\n```")
+    model = (ROOT / "examples/sales/models/gold/revenue.sql").read_text(encoding="utf-8")
+    return _fill(text, "model", f"```sql\n{model.rstrip()}\n```")
 
 
 def _fill(text: str, name: str, content: str) -> str:

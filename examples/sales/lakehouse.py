@@ -1,4 +1,4 @@
-"""The sales lakehouse: one table, filled from daily landing files."""
+"""The sales lakehouse: orders and customers from daily landing files. The tables made from them are in models/."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ sales = Table(
     checks=["amount >= 0"],
 )
 
+customers = Table(
+    "lakehouse.customers",
+    column("customer_id", "string", required=True),
+    column("name", "string"),
+    column("country", "string"),
+    column("updated_at", "timestamp", required=True),
+)
+
 
 @pipeline(source=sources.csv("landing/*.csv"), target=sales, key=["order_id"], order_by="updated_at")
 def daily_sales(orders: DataFrame) -> DataFrame:
@@ -28,3 +36,15 @@ def daily_sales(orders: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return orders.withColumn("country", F.upper("country"))
+
+
+@pipeline(
+    source=sources.csv("landing/customers/*.csv"),
+    target=customers,
+    mode="upsert",
+    key=["customer_id"],
+    sequence="updated_at",
+)
+def daily_customers(changes: DataFrame) -> DataFrame:
+    """The last version of each customer: files bring new and changed ones, some of them late."""
+    return changes

@@ -1,7 +1,7 @@
-"""Makes landing files: one CSV a day, the same ones for the same arguments; some rows are bad, some come twice, as in
-life.
+"""Makes landing files: a CSV of orders and one of customers per day, the same ones for the same arguments. As in life,
+some rows are bad, some come twice, some come late, and some correct what came the day before.
 
-python landing.py --days 5 --rows 20000 --bad 60 --repeated 40
+python landing.py --days 5 --rows 20000 --bad 60 --repeated 40 --late 20 --corrected 30
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 COLUMNS = ["order_id", "customer_id", "amount", "country", "ingestion_date", "updated_at"]
+CUSTOMER_COLUMNS = ["customer_id", "name", "country", "updated_at"]
+CUSTOMERS = 1000
 COUNTRIES = ["ch", "de", "fr", "gb", "jp", "us", ""]
 FIRST_DAY = datetime.date(2024, 1, 15)
 Row = list[str]
@@ -23,7 +25,7 @@ def good_rows(day: datetime.date, rows: int, chance: random.Random) -> Iterator[
     """Orders of a day; their ids are ORD-<day>-000000 and so on."""
     for number in range(rows):
         amount = f"{chance.randrange(100, 1_000_000) / 100:.2f}"
-        customer = f"CUST-{chance.randrange(1000):03}"
+        customer = f"CUST-{chance.randrange(CUSTOMERS):03}"
         yield [f"ORD-{day:%Y%m%d}-{number:06}", customer, amount, chance.choice(COUNTRIES), str(day), f"{day}T08:00:00"]
 
 
@@ -49,29 +51,62 @@ def repeated_rows(good: list[Row], rows: int, chance: random.Random) -> Iterator
         yield [*order[:2], f"{float(order[2]) + 0.5:.2f}", *order[3:5], order[5].replace("T08", "T17")]
 
 
-def write_day(folder: Path, day: datetime.date, rows: int, *, bad: int = 0, repeated: int = 0) -> Path:
-    """The file of one day; it appears whole or not at all."""
+def late_rows(day: datetime.date, rows: int, late: int, corrected: int) -> Iterator[Row]:
+    """What arrives on a day about the day before: orders that come late, and orders that came with a wrong amount."""
+    before = day - datetime.timedelta(days=1)
+    orders = list(good_rows(before, rows + late, random.Random(before.toordinal())))
+    for order in orders[rows:]:
+        yield [*order[:4], str(day), f"{day}T07:00:00"]
+    for order in random.Random(day.toordinal()).sample(orders[:rows], min(corrected, rows)):
+        yield [*order[:2], f"{float(order[2]) / 10:.2f}", order[3], str(day), f"{day}T07:30:00"]
+
+
+def customer_rows(day: datetime.date, rows: int, chance: random.Random) -> Iterator[Row]:
+    """Customers as of a day: all of them on the first, then some that moved."""
+    numbers = range(CUSTOMERS) if day == FIRST_DAY else chance.sample(range(CUSTOMERS), min(rows, CUSTOMERS))
+    for number in numbers:
+        yield [f"CUST-{number:03}", f" customer {number} ", chance.choice(COUNTRIES[:-1]), f"{day}T06:00:00"]
+
+
+def write_day(
+    folder: Path, day: datetime.date, rows: int, *, bad: int = 0, repeated: int = 0, late: int = 0, corrected: int = 0
+) -> Path:
+    """The orders of one day."""
     chance = random.Random(day.toordinal())
     good = list(good_rows(day, rows, chance))
     lines = [*good, *bad_rows(day, bad), *repeated_rows(good, repeated, chance)]
-    if bad or repeated:
+    if day > FIRST_DAY and (late or corrected):
+        lines += late_rows(day, rows, late, corrected)
+    if len(lines) > len(good):
         chance.shuffle(lines)
-    path = folder / f"sales-{day}.csv"
+    return write_file(folder / f"sales-{day}.csv", COLUMNS, lines)
+
+
+def write_customers(folder: Path, day: datetime.date, rows: int = 20) -> Path:
+    """The customers that are new or changed on a day."""
+    lines = list(customer_rows(day, rows, random.Random(day.toordinal())))
+    return write_file(folder / "customers" / f"customers-{day}.csv", CUSTOMER_COLUMNS, lines)
+
+
+def write_file(path: Path, columns: Row, lines: list[Row]) -> Path:
+    """A CSV file, which appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"_{path.name}")  # hidden from pipelines until it is whole
     with part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(COLUMNS)
+        writer.writerow(columns)
         writer.writerows(lines)
     part.replace(path)
     return path
 
 
-def write_landing(folder: Path, *, days: int = 5, rows: int = 20_000, bad: int = 60, repeated: int = 40) -> list[Path]:
-    """The landing files that are missing in `folder`, made; those that are there stay untouched."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_landing(folder: Path, *, days: int = 5, rows: int = 20_000, **others: int) -> list[Path]:
+    """The files of orders that are missing in `folder`, made; those that are there stay untouched. `others` are counts
+    of rows that are not as they should be, as `write_day` has them.
+    """
     wanted = [FIRST_DAY + datetime.timedelta(days=n) for n in range(days)]
     missing = [day for day in wanted if not (folder / f"sales-{day}.csv").exists()]
-    return [write_day(folder, day, rows, bad=bad, repeated=repeated) for day in missing]
+    return [write_day(folder, day, rows, **others) for day in missing]
 
 
 if __name__ == "__main__":
@@ -80,12 +115,11 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=20_000, help="good rows a day")
     parser.add_argument("--bad", type=int, default=60, help="bad rows a day")
     parser.add_argument("--repeated", type=int, default=40, help="orders that come twice, a day")
-    arguments = parser.parse_args()
-    landing = write_landing(
-        Path(__file__).parent / "landing",
-        days=arguments.days,
-        rows=arguments.rows,
-        bad=arguments.bad,
-        repeated=arguments.repeated,
-    )
-    print(f"{len(landing)} landing files written")
+    parser.add_argument("--late", type=int, default=20, help="orders of the day before that come late, a day")
+    parser.add_argument("--corrected", type=int, default=30, help="orders of the day before that are corrected, a day")
+    arguments = vars(parser.parse_args())
+    landing = Path(__file__).parent / "landing"
+    files = write_landing(landing, **arguments)
+    for file in files:
+        write_customers(landing, datetime.date.fromisoformat(file.stem.removeprefix("sales-")))
+    print(f"{len(files)} landing files of orders written, and as many of customers")

@@ -610,15 +610,21 @@ def test_make_runs_job_ends_well_and_a_second_one_adds_nothing(tmp_path: Path) -
     command = [sys.executable, "-m", "frazil", "demo", str(tmp_path / "demo")]
     first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    assert "daily_sales: 100,000 rows from 5 files are in lakehouse.sales" in first.stdout
+    assert "daily_sales: 100,080 rows from 5 files are in lakehouse.sales" in first.stdout
     assert [
         line.split()[:2] for line in first.stdout.splitlines() if "duplicates" in line or "quarantined" in line
     ] == [
-        ["duplicates", "200"],
+        ["duplicates", "320"],
         ["quarantined", "300"],
+        ["duplicates", "80"],
+        ["quarantined", "0"],
     ]
     assert "daily_sales: no new files; lakehouse.sales is unchanged" in second.stdout
-    assert first.stdout.count("20,000") == second.stdout.count("20,000") == 5
+    assert "silver.orders: 100,080 rows are in silver.orders" in first.stdout
+    assert first.stdout.count("20,020") == second.stdout.count("20,020") == 4  # late orders, except of the last day
+    assert [line for line in second.stdout.splitlines() if "is up to date" in line] == [
+        f"run        {name}: is up to date" for name in ("silver.customers", "silver.orders", "gold.revenue")
+    ]
 
 
 def test_an_interrupt_while_spark_starts_ends_quickly_and_leaves_no_jvm(tmp_path: Path) -> None:

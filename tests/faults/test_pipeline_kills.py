@@ -5,19 +5,11 @@ good or bad.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
-import os
 import random
-import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -25,80 +17,19 @@ from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.project import load_project
 from tests.conftest import Campaign
+from tests.faults.pipeline_processes import Runners, copy_example, load_landing
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 GOOD, BAD, REPEATED = 200, 6, 5  # rows of a file: a bad share of 3%
 MOST_CALLS = 20  # to the catalog, in one run
 LONGEST_RUN_SECONDS = 6.0
 
 
-def load_landing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("sales_landing", EXAMPLE / "landing.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-class Runner:
-    """A process that runs the pipeline when it is asked to, in a process group of its own."""
-
-    def __init__(self, folder: Path, uri: str) -> None:
-        command = [sys.executable, "-m", "tests.faults.pipeline_runner", str(folder), uri]
-        self.log = folder / "runner.log"
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
-            )
-        assert self._line() == "ready", self.log.read_text()[-3000:]
-
-    def begin(self, *, die_at: int = 0, when: str = "before") -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{die_at} {when}\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> str:
-        """What became of the run; empty if it was killed."""
-        line = self._line()
-        assert line or self.process.wait(600) == -signal.SIGKILL, self.log.read_text()[-3000:]
-        return line
-
-    def run(self) -> str:
-        self.begin()
-        return self.answer()
-
-    def wait_until_stopped(self) -> bool:
-        """Waits until the process has stopped itself; False if it has ended."""
-        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
-        return os.WIFSTOPPED(status)
-
-    def go_on(self) -> None:
-        os.killpg(self.process.pid, signal.SIGCONT)
-
-    def close(self) -> None:
-        """Nothing of it is left, the JVM included."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().rstrip("\n")
-
-
-@dataclass
-class SalesLake:
+class SalesLake(Runners):
     """The sales example in a folder, a catalog with its table, and processes that run the pipeline."""
 
-    folder: Path
-    uri: str
-    catalog: FrazilCatalog
-    idle: list[Runner] = field(default_factory=list)
+    def __init__(self, folder: Path, uri: str, catalog: FrazilCatalog) -> None:
+        super().__init__(folder, uri)
+        self.catalog = catalog
 
     @property
     def landed(self) -> int:
@@ -108,20 +39,6 @@ class SalesLake:
         """More landing files, of a day each."""
         landing = self.folder / "landing"
         load_landing().write_landing(landing, days=self.landed + days, rows=GOOD, bad=BAD, repeated=REPEATED)
-
-    @contextlib.contextmanager
-    def runner(self) -> Iterator[Runner]:
-        """A process without a run; it is kept for the next one unless it was killed or something failed."""
-        runner = self.idle.pop() if self.idle else Runner(self.folder, self.uri)
-        try:
-            yield runner
-        except BaseException:
-            runner.close()
-            raise
-        if runner.process.poll() is None:
-            self.idle.append(runner)
-        else:
-            runner.close()
 
     def run(self) -> str:
         with self.runner() as runner:
@@ -144,11 +61,7 @@ class SalesLake:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SalesLake]:
-    folder = tmp_path_factory.mktemp("sales")
-    shutil.copytree(
-        EXAMPLE, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True
-    )
-    (folder / "landing").mkdir()
+    folder = copy_example(tmp_path_factory.mktemp("sales"))
     with running_catalog(folder / "catalog") as server:
         catalog = FrazilCatalog("lake", **server.properties)
         catalog.create_namespace("lakehouse")
@@ -156,8 +69,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SalesLake]:
         catalog.create_table(sales.identifier, sales.schema(), partition_spec=sales.partition_spec())
         sales_lake = SalesLake(folder, server.uri, catalog)
         yield sales_lake
-        for runner in sales_lake.idle:
-            runner.close()
+        sales_lake.close()
 
 
 @pytest.mark.timeout(0)

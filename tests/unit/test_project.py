@@ -14,12 +14,17 @@ from tests.kit.raising import raises
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/sales"
 
 
-def test_the_sales_example_declares_one_table_and_one_pipeline() -> None:
+def test_the_sales_example_declares_two_loads_and_three_models() -> None:
     project = load_project(EXAMPLE)
     assert ([t.name for t in project.tables], [p.name for p in project.pipelines]) == (
-        ["lakehouse.sales"],
-        ["daily_sales"],
+        ["lakehouse.sales", "lakehouse.customers"],
+        ["daily_sales", "daily_customers"],
     )
+    assert {model.name: (model.mode, model.group) for model in project.models} == {
+        "silver.customers": ("upsert", "sales"),
+        "silver.orders": ("replace-partition", "sales"),
+        "gold.revenue": ("replace-partition", "sales"),
+    }
 
 
 def test_an_unknown_pipeline_names_the_known_ones() -> None:

@@ -1,5 +1,5 @@
-"""`frazil demo`: the whole way once, on this machine alone: catalog, table, landing files, Spark, a first look at the
-rows.
+"""`frazil demo`: the whole way once, on this machine alone: catalog, tables, landing files, Spark, models, a first look
+at the rows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,21 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
     from pyspark.sql import SparkSession
 
+    from frazil.client import FrazilCatalog
+    from frazil.tables import Table as DeclaredTable
+
+SHOWN = "gold.revenue"
 SUMMARY = """
-    SELECT ingestion_date, count(*) AS orders, count(DISTINCT customer_id) AS customers, sum(amount) AS revenue
-    FROM {table} GROUP BY ingestion_date ORDER BY ingestion_date
+    SELECT day, sum(orders) AS orders, sum(revenue) AS revenue, max_by(country, revenue) AS most_in
+    FROM {table} GROUP BY day ORDER BY day
 """
+WORDS = ("day", "most_in")  # columns that are not numbers
 
 NEXT = """Try next, in {folder}:
   frazil serve                 the catalog on http://127.0.0.1:8181, for PyIceberg, Spark, Trino, DuckDB
   python landing.py --days 7   two more days land; then, with the catalog up:
-  frazil run daily_sales       loads the two new files, and only those"""
+  frazil run                   loads the new files, and computes the days that they change
+  frazil graph                 what is made from what"""
 
 
 @click.command()
@@ -62,23 +69,51 @@ def demo(context: Context, folder: Path) -> None:
 def _load_and_show(context: Context, project: Project) -> None:
     from frazil.pipelines.batch import run_pipeline
     from frazil.spark import spark_session
-    from frazil.tables import apply_steps, plan
 
     catalog = context.catalog
-    for table in project.tables:
-        steps = plan(table, catalog)
-        for step in apply_steps(steps, catalog):
-            echo(f"apply      {step}")
-        if not steps:
-            echo(f"apply      {table.name} is as declared")
+    _apply(project.tables, catalog)
     with spark_session(context.settings, app_name="frazil demo", log=spark_log(context)) as spark:
+        _apply(_model_tables(context, project, spark), catalog)
         for pipeline in project.pipelines:
             with spark_progress(spark, pipeline.name, context.talk):
                 result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
             echo(f"run        {describe(result)}")
             if result.snapshot_id is not None:
                 echo(describe_counts(result))
-            _show(spark, catalog.load_table(pipeline.target.identifier), f"{catalog.name}.{pipeline.target.name}")
+        _compute(context, project, spark)
+        _show(spark, catalog.load_table(SHOWN), f"{catalog.name}.{SHOWN}")
+
+
+def _apply(tables: Sequence[DeclaredTable], catalog: FrazilCatalog) -> None:
+    from frazil.tables import apply_steps, plan
+
+    for table in tables:
+        steps = plan(table, catalog)
+        for step in apply_steps(steps, catalog):
+            echo(f"apply      {step}")
+        if not steps:
+            echo(f"apply      {table.name} is as declared")
+
+
+def _model_tables(context: Context, project: Project, spark: SparkSession) -> list[DeclaredTable]:
+    """The tables of the models, inputs first."""
+    from frazil.pipelines.models import ModelSchemas, derivation_of, in_order
+
+    models = [project.model(each.name) for each in in_order([derivation_of(model) for model in project.models])]
+    schemas = {table.name: table.schema() for table in project.tables}
+    return ModelSchemas(lambda: spark, context.settings.stack.folder / "models").tables(models, schemas)
+
+
+def _compute(context: Context, project: Project, spark: SparkSession) -> None:
+    """Computes the models; those of a group are published in one commit."""
+    from frazil.cli.run_graph import describe_result
+    from frazil.pipelines.models import GraphRun, derivation_of, in_order, split_units
+
+    for unit in split_units(in_order([derivation_of(model) for model in project.models])):
+        with spark_progress(spark, unit[0].name, context.talk):
+            results = GraphRun(unit, spark, context.catalog, project.folder).run_together()
+        for result in results:
+            echo(f"run        {describe_result(result)}")
 
 
 def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
@@ -89,11 +124,9 @@ def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
     snapshot = live.current_snapshot()
     table = Table(title=f"{name} at snapshot {snapshot.snapshot_id if snapshot else 'none'}")
     for column in frame.columns:
-        table.add_column(column, justify="left" if column == "ingestion_date" else "right")
+        table.add_column(column, justify="left" if column in WORDS else "right")
     for row in frame.collect():
-        table.add_row(
-            *(f"{value:,}" if column != "ingestion_date" else str(value) for column, value in row.asDict().items())
-        )
+        table.add_row(*(str(value) if column in WORDS else f"{value:,}" for column, value in row.asDict().items()))
     Console().print(table)
 
 

@@ -86,7 +86,7 @@ def test_runs_are_given_as_json_and_by_the_name_of_a_table(
 def test_a_pipeline_that_is_not_declared_is_an_error_that_names_those_that_are(sales_catalog: FrazilCatalog) -> None:
     assert frazil("runs").output == "no runs are remembered\n"
     assert str(frazil("runs", "nightly").exception).startswith(
-        "there is no pipeline 'nightly'; declared are: daily_sales"
+        "there is no pipeline 'nightly'; declared are: daily_sales, daily_customers"
     )
 
 

@@ -60,7 +60,7 @@ def test_the_driver_gets_all_flags_and_its_command_line_none_that_is_secret(proj
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "declares no pipeline 'nothing'; it declares: daily_sales"),
+        (["nothing"], "declares no pipeline 'nothing'; it declares: daily_sales, daily_customers"),
         (["daily_sales", "--master", "spark://127.0.0.1"], "expected spark://HOST:PORT"),
         (["daily_sales", "--interval", "3"], "--interval goes with --stream"),
     ],

@@ -20,4 +20,10 @@ def test_the_wheel_holds_the_example_the_migrations_and_no_leftovers(tmp_path: P
     example = sorted(
         name.removeprefix("frazil/examples/sales/") for name in names if name.startswith("frazil/examples/sales/")
     )
-    assert example == ["lakehouse.py", "landing.py"]
+    assert example == [
+        "lakehouse.py",
+        "landing.py",
+        "models/gold/revenue.sql",
+        "models/silver/customers.sql",
+        "models/silver/orders.sql",
+    ]
