@@ -333,6 +333,22 @@ def _branches(orders: Orders, *models: Model) -> set[str]:
     return {ref for each in models for ref in orders.catalog.load_table(each.name).metadata.refs}
 
 
+def test_a_table_that_is_rolled_back_to_what_a_run_staged_gets_no_row_twice(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="append")
+    orders.create(clean)
+    for day in (1, 2):
+        orders.add(day)
+        orders.run(clean)
+    published = orders.catalog.load_table(clean.name).current_snapshot()
+    assert published is not None
+    assert published.parent_snapshot_id is not None
+    orders.add(3)
+    orders.run(clean)
+    orders.lake.table(clean.name).rollback(published.parent_snapshot_id, with_progress=True)
+    orders.run(clean)
+    assert orders.rows("clean") == orders.defined(CLEAN)
+
+
 def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
     target = Table(orders.name("clean"), column("id", "long"), column("region", "string"))
 

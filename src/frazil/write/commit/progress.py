@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ProgressMismatch, WriterFenced
-from frazil.protocol import PROPERTY_PROGRESS_PREFIX, SUMMARY_PROGRESS, SUMMARY_REF
+from frazil.protocol import (
+    PROPERTY_PROGRESS_PREFIX,
+    SUMMARY_PROGRESS,
+    SUMMARY_REF,
+    SUMMARY_ROLLBACK,
+    SUMMARY_STAGED_BY,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -187,7 +193,7 @@ def _progress_on_branch(metadata: TableMetadata, ref: str, known: Progress) -> P
     if snapshot is None:
         return Progress()  # the branch is gone, and its rows with it
     while True:
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        summary = _summary(snapshot)
         text, of_ref = summary.get(SUMMARY_PROGRESS), summary.get(SUMMARY_REF, MAIN)
         if text and of_ref == ref:
             return Progress.parse(text)
@@ -205,8 +211,10 @@ def progress_at(metadata: TableMetadata, snapshot: Snapshot | None, ref: str = M
     """The progress of a ref as of a snapshot on its line, by the nearest record of it; None when that was expired.
 
     On the line of main, records of another ref came with its publication: they speak for the parts that wrote there.
+    What was staged has the progress that was published with it.
     """
     published: dict[str, PartProgress] = {}
+    snapshot = _publisher(metadata, snapshot) if snapshot else None
     while snapshot is not None:
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         text, of_ref = summary.get(SUMMARY_PROGRESS), summary.get(SUMMARY_REF, MAIN)
@@ -218,6 +226,21 @@ def progress_at(metadata: TableMetadata, snapshot: Snapshot | None, ref: str = M
             return Progress(published)
         snapshot = metadata.snapshot_by_id(snapshot.parent_snapshot_id)
     return None
+
+
+def _publisher(metadata: TableMetadata, snapshot: Snapshot) -> Snapshot:
+    """The snapshot on top of a staged one that published its rows and tells the progress; else the snapshot itself."""
+    if SUMMARY_STAGED_BY not in _summary(snapshot):
+        return snapshot
+    children = [each for each in metadata.snapshots if each.parent_snapshot_id == snapshot.snapshot_id]
+    telling = [
+        each for each in children if SUMMARY_PROGRESS in _summary(each) and SUMMARY_ROLLBACK not in _summary(each)
+    ]
+    return telling[0] if telling else snapshot
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str | None]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 def take_over(progress: Progress, part: str, writer: str) -> Progress:
