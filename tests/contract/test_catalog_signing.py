@@ -253,6 +253,8 @@ def test_a_large_file_is_written_in_parts(lake: Lake) -> None:
 def test_nothing_outside_of_the_table_is_signed_and_each_refusal_is_recorded(lake: Lake) -> None:
     own, foreign = lake.folder_of("sales"), lake.folder_of("sales2")
     secret = f"{foreign}/secret"
+    presigned = lake.url(secret, "?X-Amz-Security-Token=hunter2&X-Amz-Signature=hunter3")
+    assert "hunter" not in refusal(lake.sign("sales", "GET", presigned))
     tries = [
         lake.sign("sales", "GET", lake.url(secret)),
         lake.sign("sales", "GET", lake.url(f"{own}/../sales2/secret")),
@@ -278,6 +280,8 @@ def test_nothing_outside_of_the_table_is_signed_and_each_refusal_is_recorded(lak
 
     assert wait_until(lambda: len(recorded()) >= 5, 30)
     assert any(secret in row.note and "ns.sales" in row.objects for row in recorded())
+    assert any("X-Amz-Signature=***" in row.note for row in recorded())
+    assert not any("hunter" in row.note or "hunter" in row.objects for row in recorded())
 
 
 def test_what_is_signed_depends_on_grants_and_ends_with_them(lake: Lake) -> None:

@@ -27,6 +27,7 @@ from frazil.catalog.store import relations
 from frazil.catalog.store.database import Sql
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import BadRequest, LocationOccupied, LocationRefused, NoSuchTable, NotSigned, NotSupported
+from frazil.logs import redact
 
 NO_STORE = (b"cache-control", b"no-store")
 _WHAT = "Sign request"
@@ -50,8 +51,9 @@ def sign_request(ctx: Context, request: Request) -> Response:
         headers = signer.sign(signable)
     except NotSigned as exc:
         request.refused = True  # for the audit log
-        request.mention(f"{wanted.method[:10]} {wanted.uri[:500]}")
-        raise NotSigned(f"{exc.reason} ({wanted.method[:10]} {wanted.uri[:500]})", hint=exc.hint) from None
+        shown = redact(f"{wanted.method[:10]} {wanted.uri[:500]}")  # it may be a URL that is signed, or has a password
+        request.mention(shown)
+        raise NotSigned(f"{exc.reason} ({shown})", hint=exc.hint) from None
     answer = {"uri": signable.url, "headers": {header: [value] for header, value in headers.items()}}
     return Response(200, orjson.dumps(answer), [JSON_TYPE, NO_STORE])
 
