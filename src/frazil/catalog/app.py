@@ -53,6 +53,7 @@ from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed,
 from frazil.logs import hide_tokens
 
 LOGGED_PATH = 500  # characters
+KNOWN_SECONDS = 1.0  # that a caller who was looked up is known: then once more before the answer
 UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
 
 
@@ -423,7 +424,11 @@ class CatalogApp:
         return _packed(request, response)
 
     def _carry_out(self, route: Route, request: Request) -> Response:
-        """The operation's answer, confirmed if its caller was assumed to be known."""
+        """The operation's answer, confirmed if its caller was assumed to be known, or was looked up a while ago: reads
+        may have waited for a thread. Changes are checked in their own transaction.
+        """
+        if request.caller is not None and not route.writes:
+            request.assumed |= time.monotonic() - request.authenticated_at > KNOWN_SECONDS
         try:
             response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
         except CatalogError:

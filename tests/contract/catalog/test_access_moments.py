@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog import newest_records, revoke_token
+from frazil.catalog import app, newest_records, revoke_token
 from frazil.catalog.access.gate import Gate
 from frazil.catalog.routes import OWN_ROUTES, ROUTES
 from frazil.catalog.warehouse import MetadataFiles
@@ -124,6 +124,17 @@ def test_a_grant_or_key_that_ends_while_the_body_of_a_read_is_on_its_way_is_not_
         assert ann.post(path, body).error[:2] == (404, "NoSuchTableException"), operation
         after(monkeypatch, Gate, "authenticate", partial(end_key, now_ms=now_ms()))
         assert ann.post(path.replace("/t/", "/u/"), body).status == 401, operation
+
+
+@pytest.mark.parametrize("path", ["/credentials", "/plan/x", "/grants"])
+def test_a_grant_that_ends_while_a_read_waits_for_a_thread_is_not_used(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(app, "KNOWN_SECONDS", 0.0)
+    ann = guarded.user("ann", ("manage", table("t")), ("read", table("u")))
+    assert [ann.get(f"/namespaces/ns/tables/t{path}").status in (200, 404, 406) for _ in range(2)] == [True, True]
+    after(monkeypatch, Gate, "authenticate", lambda: guarded.revoke("manage", table("t"), "ann"))
+    assert ann.get(f"/namespaces/ns/tables/t{path}").error[:2] == (404, "NoSuchTableException")
 
 
 def test_a_caller_who_is_no_longer_known_gets_no_other_answer_than_that(

@@ -91,6 +91,7 @@ class Gate:
         """Notes in the request who sends it; raises NotAuthenticated."""
         sql = self._database.read()
         request.assumed = request.authorised = False
+        request.authenticated_at = time.monotonic()
         request.access_version = self._newest = store.version(sql)
         try:
             request.caller = self._caller(sql, _bearer(request.headers), request)
