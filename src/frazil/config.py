@@ -224,6 +224,7 @@ class SparkSettings(_Section):
     executor_cores: int | None = Field(default=None, ge=1)
     executor_memory: str | None = None
     executor_seconds: float = Field(default=120.0, gt=0)  # to wait for the first of them
+    threads: int = Field(default=4, ge=1)  # tables that `frazil run` computes at once
     python: str | None = None  # the executors' interpreter; without it, the path of this one
     # a packed Python environment that each executor unpacks, in place of one that is there
     environment: Path | None = None

@@ -21,6 +21,7 @@ class Context:
     profile: str | None = None
     overrides: dict[str, str] = field(default_factory=dict)
     talk: Talk = field(default_factory=Talk)
+    _is_announced: bool = field(default=False, init=False, repr=False)
 
     @cached_property
     def settings(self) -> Settings:
@@ -35,7 +36,10 @@ class Context:
         return open_catalog(settings)
 
     def announce(self) -> FrazilCatalog:
-        """The catalog, after saying on stderr which one it is: commands that write do this first."""
+        """The catalog, after saying once on stderr which one it is: commands that write do this first."""
+        if self._is_announced:
+            return self.catalog
+        self._is_announced = True
         catalog, served = self.catalog, self._served()
         warehouse = catalog.properties.get("prefix") or self.settings.catalog.warehouse or "default"
         place = served.warehouses.get(warehouse) if served and served.uri == self.settings.catalog.uri else None

@@ -17,7 +17,7 @@ import click
 
 from frazil.cli.context import Context
 from frazil.cli.progress import spark_progress
-from frazil.cli.run import describe, describe_counts
+from frazil.cli.run_files import describe, describe_counts
 from frazil.cli.show import echo
 from frazil.cli.spark import spark_log
 from frazil.errors import ProjectError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +16,29 @@ if TYPE_CHECKING:
     from frazil.pipelines import Pipeline
 
 
+def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> AbstractContextManager[SparkSession]:
+    """Spark for a pipeline, with the jars of its source."""
+    return project_session(context, project, pipeline.name, jars=kafka_jars(pipeline))
+
+
 @contextmanager
-def pipeline_session(context: Context, project: Project, pipeline: Pipeline) -> Iterator[SparkSession]:
-    """Spark for a pipeline: with the jars of its source, and the project's modules wherever tasks run."""
+def project_session(
+    context: Context, project: Project, name: str = "run", *, jars: Sequence[str] = ()
+) -> Iterator[SparkSession]:
+    """Spark for what a command runs, with the project's modules wherever tasks run."""
     from frazil.cli.progress import starting_spark
     from frazil.spark import spark_session
 
     session = spark_session(
         context.settings,
-        app_name=f"frazil {pipeline.name}",
+        app_name=f"frazil {name}",
         log=spark_log(context),
-        more_jars=kafka_jars(pipeline),
+        more_jars=jars,
         project=project.folder,
-        tell=lambda line: context.talk.note(f"{pipeline.name}: {line}"),
+        tell=lambda line: context.talk.note(f"{name}: {line}"),
     )
     with ExitStack() as stack:
-        with starting_spark(pipeline.name, context.talk):
+        with starting_spark(name, context.talk):
             spark = stack.enter_context(session)
         yield spark
 

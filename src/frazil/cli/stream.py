@@ -16,7 +16,7 @@ import click
 from frazil.cli.complete import complete_pipelines
 from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
-from frazil.cli.show import OUTPUT, echo, print_json
+from frazil.cli.show import OUTPUT, echo
 from frazil.cli.spark import pipeline_session
 from frazil.project import Project, load_project
 from frazil.protocol import QUARANTINE_SUFFIX
@@ -57,14 +57,11 @@ def stream(context: Context, name: str, interval: float, metrics_port: int | Non
         echo(describe(progress))
 
 
-def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool, output: str = "text") -> None:
-    """Everything that is in the topics now, then stop."""
+def run_once(context: Context, project: Project, pipeline: Pipeline, *, adopt: bool) -> tuple[str, dict[str, Any]]:
+    """Reads everything that is in the topics now; gives what to print of it, and the document."""
     progress = _run(context, project, pipeline, once=True, adopt=adopt)
-    if output == "json":
-        status = "unchanged" if progress.snapshot_id is None else "committed"
-        print_json({"dry_run": False, "status": status, **as_json(progress)})
-    else:
-        echo(describe(progress))
+    status = "unchanged" if progress.snapshot_id is None else "committed"
+    return describe(progress), {"dry_run": False, "status": status, **as_json(progress)}
 
 
 def as_json(progress: StreamProgress) -> dict[str, Any]:
@@ -73,21 +70,19 @@ def as_json(progress: StreamProgress) -> dict[str, Any]:
     return values
 
 
-def show_waiting(context: Context, project: Project, pipeline: Pipeline, *, output: str = "text") -> None:
-    """Says which offsets a run would read."""
+def show_waiting(context: Context, project: Project, pipeline: Pipeline) -> tuple[str, dict[str, Any]]:
+    """Which offsets a run would read: what to print of it, and the document."""
     from frazil.pipelines.stream import waiting
 
     with pipeline_session(context, project, pipeline) as spark:
         lag = waiting(pipeline, spark=spark, catalog=context.catalog)
     total = sum(end - start for start, end in lag.values())
-    if output == "json":
-        pending = [{"partition": name, "start": start, "end": end} for name, (start, end) in lag.items()]
-        names = {"pipeline": pipeline.name, "table": pipeline.target.name}
-        print_json({**names, "dry_run": True, "status": "pending", "messages": total, "pending": pending})
-        return
-    echo(f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}")
-    for partition, (start, end) in lag.items():
-        echo(f"  {partition:<24} offsets {start:,} to {end - 1:,}")
+    pending = [{"partition": name, "start": start, "end": end} for name, (start, end) in lag.items()]
+    names = {"pipeline": pipeline.name, "table": pipeline.target.name}
+    lines = [f"{pipeline.name}: would read {total:,} messages at most into {pipeline.target.name}"]
+    lines += [f"  {partition:<24} offsets {start:,} to {end - 1:,}" for partition, (start, end) in lag.items()]
+    document = {**names, "dry_run": True, "status": "pending", "messages": total, "pending": pending}
+    return "\n".join(lines), document
 
 
 def _run(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         spark_session,
         warm_jars,
     )
+    from frazil.spark.side_by_side import SideBySide
     from frazil.spark.submit import ERRAND, Errand, Submission, describe, plan_submission, run_submission
     from frazil.spark.tasks import Batches, as_report, collect_reports, merging, quoted, spread, task_number
     from frazil.spark.warm_driver import DriverPlan
@@ -31,6 +32,7 @@ __all__ = [
     "Batches",
     "DriverPlan",
     "Errand",
+    "SideBySide",
     "Submission",
     "as_report",
     "collect_reports",

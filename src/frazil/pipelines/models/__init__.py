@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.models.outlook import Outlook, foresee, in_order
     from frazil.pipelines.models.rename import rename_tables
     from frazil.pipelines.models.run import GraphRun
+    from frazil.pipelines.models.schedule import Outcome, Schedule
     from frazil.pipelines.models.schema import ModelSchemas
     from frazil.pipelines.models.sql import find_tables, normalise_sql, parse_query
     from frazil.pipelines.models.units import split_units
@@ -27,7 +28,9 @@ __all__ = [
     "Model",
     "ModelMode",
     "ModelSchemas",
+    "Outcome",
     "Outlook",
+    "Schedule",
     "derivation_of",
     "find_tables",
     "foresee",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from frazil.errors import PipelineError
+from frazil.errors import FrazilError, PipelineError
 from frazil.pipelines.models.decide import Action, Decision
 from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.run import World, plan_derivation
@@ -24,10 +24,11 @@ class Outlook:
 
     derivation: Derivation
     decision: Decision
+    error: FrazilError | None = None  # why it cannot be run
 
     @property
     def does_something(self) -> bool:
-        return self.decision.does_something
+        return self.decision.does_something or self.error is not None
 
 
 def foresee(
@@ -36,11 +37,18 @@ def foresee(
     *,
     full_refresh: Collection[str] = (),
     env: str | None = None,
+    changing: Collection[str] = (),
 ) -> list[Outlook]:
-    """What a run would do with derivations that are in order, in an environment or on main. Changes nothing."""
-    world, changing, expected = World(catalog, env), set[str](), list[Outlook]()
+    """What a run would do with derivations that are in order, in an environment or on main. Changes nothing. The
+    tables `changing` will have new rows by then.
+    """
+    world, changing, expected = World(catalog, env), set(changing), list[Outlook]()
     for derivation in derivations:
-        decision = plan_derivation(derivation, world, full_refresh=derivation.name in full_refresh).decision
+        try:
+            decision = plan_derivation(derivation, world, full_refresh=derivation.name in full_refresh).decision
+        except PipelineError as exc:
+            expected.append(Outlook(derivation, Decision(Action.NOTHING, exc.message), exc))
+            continue
         waiting = [table for table in derivation.tables if table in changing]
         if waiting and not decision.does_something:
             action = _ACTIONS.get(derivation.mode, Action.OVERWRITE)

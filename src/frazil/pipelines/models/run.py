@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,9 @@ from frazil.pipelines.models.decide import Decision, Question, decide
 from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.inputs import Arrived, current_state, find_news
 from frazil.pipelines.models.reading import InputReader
+from frazil.pipelines.models.schedule import Outcome, Schedule
 from frazil.pipelines.models.staging import Computing, Work
+from frazil.spark import SideBySide
 from frazil.write.commit import MAIN, InputState, Move, Overtaken, Published, RetryPolicy, publish_together
 
 if TYPE_CHECKING:
@@ -182,6 +185,7 @@ class GraphRun:
     on_step: Callable[[str, Decision], None] = lambda _name, _decision: None
     env: str | None = None  # the environment: rows and progress go to its branches
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    sessions: SideBySide | None = None  # where several are computed at once
 
     def run(self) -> list[RunResult]:
         """Each derivation by itself: one that fails leaves those before it published."""
@@ -209,20 +213,20 @@ class GraphRun:
 
 
 class _Together:
-    """Derivations that are staged one after the other, and published in one commit."""
+    """Derivations that are staged, those that need nothing of each other side by side, and published in one commit."""
 
     def __init__(self, run: GraphRun, derivations: Sequence[Derivation], world: World) -> None:
         self.graph, self.world = run, world
         self.derivations = [each.in_environment(run.env) for each in derivations]
+        self.sessions = run.sessions or SideBySide(run.spark)
         self.staged: list[StagedTable] = []
-        self.results: list[RunResult] = []
+        self.results: dict[str, RunResult] = {}
         self.kept = ExitStack()
 
     def run(self) -> list[RunResult]:
         with self.kept:
             try:
-                for derivation in self.derivations:
-                    self._stage(derivation)
+                self._stage_all()
                 if self.staged:
                     self._publish()
             except CommitUnknown:  # it may still come
@@ -232,20 +236,43 @@ class _Together:
                 if isinstance(exc, WriterFenced) and not exc.made_anew:
                     raise _came_first(self.derivations) from exc
                 raise
-        return self.results
+        return [self.results[derivation.name] for derivation in self.derivations]
 
     # --- staging -----------------------------------------------------------------------------------------------------
 
-    def _stage(self, derivation: Derivation) -> None:
+    def _stage_all(self) -> None:
+        with suppress(PipelineError):  # the derivation that reads it tells
+            self.world.fix(list(dict.fromkeys(name for each in self.derivations for name in each.tables)))
+        makers = {derivation.target: number for number, derivation in enumerate(self.derivations)}
+        schedule = Schedule(
+            [partial(self._stage_in_session, derivation) for derivation in self.derivations],
+            [[makers[name] for name in derivation.tables if name in makers] for derivation in self.derivations],
+            threads=min(self.sessions.threads, len(self.derivations)),
+            keep_going=False,
+            on_end=self._note,
+        )
+        for outcome in schedule.run():
+            if outcome.error is not None:
+                raise outcome.error
+
+    def _stage_in_session(self, derivation: Derivation) -> StagedTable | RunResult:
+        return self.sessions.run(derivation.name, lambda spark: self._stage(derivation, spark))
+
+    def _note(self, _: int, outcome: Outcome[StagedTable | RunResult]) -> None:
+        if isinstance(outcome.value, StagedTable):
+            self.staged.append(outcome.value)
+        elif outcome.value is not None:
+            self.results[outcome.value.pipeline] = outcome.value
+
+    def _stage(self, derivation: Derivation, spark: SparkSession) -> StagedTable | RunResult:
         result = RunResult(derivation.name, derivation.target, run_id=str(uuid.uuid4()))
         begun = time.monotonic()
         try:
             planned = self._plan(derivation)
             self.graph.on_step(derivation.name, planned.decision)
             if not planned.decision.does_something:
-                self.results.append(replace(result, run_id=""))
-                return
-            staged = self._compute(planned, result)
+                return replace(result, run_id="")
+            staged = self._compute(planned, result, spark)
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
             failed = replace(result, seconds=time.monotonic() - begun, error=error)
@@ -254,8 +281,8 @@ class _Together:
             report_run(failed)
             raise
         staged.result = replace(staged.result, seconds=round(time.monotonic() - begun, 3))
-        self.staged.append(staged)
         self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
+        return staged
 
     def _plan(self, derivation: Derivation) -> Planned:
         """What is to be done; if something is, the table has a branch of the environment."""
@@ -268,7 +295,7 @@ class _Together:
             branch_table(graph.catalog, derivation.identifier, graph.env, retry=graph.retry)
         return planned
 
-    def _compute(self, planned: Planned, result: RunResult) -> StagedTable:
+    def _compute(self, planned: Planned, result: RunResult, spark: SparkSession) -> StagedTable:
         derivation, graph = planned.derivation, self.graph
         owner = check_pipeline(
             derivation.identifier, graph.catalog, graph.folder, project=graph.owner, adopt=graph.adopt
@@ -279,16 +306,18 @@ class _Together:
         if stages.left(planned.live.metadata, derivation.branch):
             stages.clean(derivation.branch)
         readers = {
-            name: InputReader(graph.spark, graph.catalog.name, self.world.tables[name], arrived)
+            name: InputReader(spark, graph.catalog.name, self.world.tables[name], arrived)
             for name, arrived in planned.arrived.items()
         }
         action = planned.decision.action
-        work = Computing(derivation, action, graph.spark, readers, target, sink, stages, self.kept).compute()
+        work = Computing(derivation, action, spark, readers, target, sink, stages, self.kept).compute()
         branch, base_id = stages.begin()
         try:
             snapshot_id = work.write(branch)
             target.retry.on_step("staged")
-            self._audit(planned, work, snapshot_id, base_id, branch, stages)
+            if derivation.audit:
+                judge: Judge = Audit(derivation, spark, graph.catalog, work.staged.counts.rows)
+                check_staged(judge, snapshot_id, base_id, stages, branch)
         except Exception:
             stages.drop(branch)
             raise
@@ -297,14 +326,6 @@ class _Together:
         merged: Mapping[str, Any] = getattr(work.write, "counts", None) or {}  # of a merge
         result = replace(result, **{**known, **merged})
         return StagedTable(planned, stages, work, branch, base_id, snapshot_id, result)
-
-    def _audit(
-        self, planned: Planned, work: Work, snapshot_id: int, base_id: int | None, branch: str, stages: Stages
-    ) -> None:
-        if planned.derivation.audit:
-            rows = work.staged.counts.rows
-            judge: Judge = Audit(planned.derivation, self.graph.spark, self.graph.catalog, rows)
-            check_staged(judge, snapshot_id, base_id, stages, branch)
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -332,7 +353,7 @@ class _Together:
 
     def _finish(self, staged: StagedTable, published: Published) -> None:
         result = replace(staged.result, snapshot_id=published.snapshot_id or staged.snapshot_id)
-        self.results.append(result)
+        self.results[result.pipeline] = result
         report_run(result)
         with suppress(Exception):  # the rows are in; the next run removes what is left
             staged.stages.clean_rivals()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from frazil.pipelines.models.derivation import Derivation
@@ -30,10 +30,23 @@ def _order_units(unit_of: dict[str, str], reads: Mapping[str, Sequence[str]]) ->
         for name, inputs in reads.items():
             waits[unit_of[name]] |= {unit_of[source] for source in inputs} - {unit_of[name]}
         try:
-            return list(TopologicalSorter(waits).static_order())
+            return _in_order(waits)
         except CycleError as exc:
             cycle = set(exc.args[1])
             merged = min(cycle)
             for name, unit in unit_of.items():
                 if unit in cycle:
                     unit_of[name] = merged
+
+
+def _in_order(waits: Mapping[str, Collection[str]]) -> list[str]:
+    """The units, each after those that it waits for; of those that could be next, the one that is named first.
+
+    >>> _in_order({"a": [], "b": ["d"], "c": ["a"], "d": []})
+    ['a', 'c', 'd', 'b']
+    """
+    TopologicalSorter(waits).prepare()  # raises if they wait for each other
+    order: list[str] = []
+    while len(order) < len(waits):
+        order.append(next(unit for unit in waits if unit not in order and set(waits[unit]) <= set(order)))
+    return order

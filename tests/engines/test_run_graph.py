@@ -1,0 +1,108 @@
+"""`frazil run` over loads and models in one command: order, side by side, failures, and the document for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from frazil import Lake
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.cli.main import cli
+from frazil.client import FrazilCatalog
+from frazil.errors import PipelineError
+from tests.engines.upsert_writer import CONF
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+PROJECT = """
+from frazil import Table, column, model, pipeline, sources
+
+orders = Table("bronze.orders", column("id", "long"), column("day", "date"), column("amount", "long"))
+
+
+@pipeline(source=sources.csv("landing/*.csv"), target=orders)
+def load_orders(rows):
+    return rows
+
+
+clean = model("silver.clean", "SELECT id, day, amount FROM bronze.orders", mode="upsert", key="id")
+checked = model("silver.checked", "SELECT id, amount FROM bronze.orders", checks="amount < 100")
+report = model("gold.report", "SELECT count(*) AS rows FROM silver.checked")
+revenue = model(
+    "gold.revenue", "SELECT day, sum(amount) AS amount FROM silver.clean GROUP BY day",
+    mode="replace-partition", partition_by="day",
+)
+"""
+
+
+class LakeProject:
+    """A project with landing files, on a catalog of its own."""
+
+    def __init__(self, server: EmbeddedCatalog, folder: Path) -> None:
+        self.folder, self.uri = folder, server.uri
+        (folder / "landing").mkdir()
+        self.write(PROJECT)
+        self.lake = Lake(catalog=FrazilCatalog("lake", **server.properties))
+
+    def write(self, text: str) -> None:
+        (self.folder / "lakehouse.py").write_text(text)
+
+    def land(self, name: str, *rows: tuple[int, str, int]) -> None:
+        lines = ["id,day,amount", *(",".join(map(str, row)) for row in rows)]
+        (self.folder / "landing" / name).write_text("\n".join(lines) + "\n")
+
+    def frazil(self, *words: str) -> Result:
+        settings = {"catalog.uri": self.uri, **CONF}
+        flags = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        return CliRunner().invoke(cli, [*flags, *words])
+
+    def document(self, *words: str) -> Any:
+        result = self.frazil(*words, "--output", "json")
+        return json.loads(result.stdout)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row.values()) for row in self.lake.table(table).scan().to_arrow().to_pylist())
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakeProject]:
+    monkeypatch.chdir(tmp_path)
+    with running_catalog(tmp_path / "catalog") as server:
+        yield LakeProject(server, tmp_path)
+
+
+def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_it(project: LakeProject) -> None:
+    applied = project.frazil("apply")
+    assert applied.exit_code == 0, applied.output
+    project.land("a.csv", (1, "1970-01-02", 10), (2, "1970-01-03", 20))
+    expected = project.document("run", "--dry-run")
+    assert [(each["name"], each["action"]) for each in expected["models"]] == [
+        ("silver.clean", "compute everything"),
+        ("silver.checked", "rebuild"),
+        ("gold.report", "rebuild"),
+        ("gold.revenue", "compute everything"),
+    ]
+    assert [(each["pipeline"], each["status"]) for each in expected["results"]] == [("load_orders", "pending")]
+
+    done = project.document("run")
+    names = ["load_orders", "silver.clean", "silver.checked", "gold.report", "gold.revenue"]
+    assert [(each["pipeline"], each["status"]) for each in done["results"]] == [(name, "committed") for name in names]
+
+    project.land("b.csv", (3, "1970-01-03", 500))
+    failed = project.frazil("run", "--threads", "3")
+    assert isinstance(failed.exception, PipelineError)
+    assert failed.exception.message == "1 of 5 failed: silver.checked"
+    lines = [line for line in failed.stdout.splitlines() if not line.startswith("  ")]
+    assert [line.split(" rows")[0].split(" at ")[0] for line in lines] == [
+        "load_orders: 1",
+        "silver.clean: 1",
+        "silver.checked: failed: silver.checked: row",
+        "gold.report: skipped: silver.checked failed",
+        "gold.revenue: 1",
+    ]
+    assert project.rows("gold.report") == [(2,)]
+    assert project.rows("gold.revenue")[1][1] == 520
