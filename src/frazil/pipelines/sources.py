@@ -101,6 +101,7 @@ class SparkSource:
     format: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold passwords
     high_water_mark: str | None = None
+    data_source: type | None = None  # a class of PySpark's `DataSource`, which a run registers under its name
 
     def __str__(self) -> str:
         return self.format
@@ -134,13 +135,16 @@ def table(name: str, *, changes: bool = False, full: bool = False) -> TableSourc
     return TableSource(".".join(parts), bool(changes), bool(full))
 
 
-def spark(format: str, *, high_water_mark: str | None = None, **options: object) -> SparkSource:
+def spark(format: str | type, *, high_water_mark: str | None = None, **options: object) -> SparkSource:
     """Rows that `spark.read.format(format).options(...)` gives: of a database by JDBC, or of another connector.
 
+    - `format`: the name of a data source of Spark, or a class of your own, made of PySpark's `DataSource`.
     - `high_water_mark`: a column whose values rise, such as an id or a time of change: each run reads the rows above
       the highest value that the run before has read. Without it, each run reads all rows.
     - `options`: those of Spark's reader: `url`, `dbtable`, `user`, ...
     """
+    data_source = format if isinstance(format, type) and hasattr(format, "name") else None
+    format = data_source.name() if data_source is not None else format
     if not isinstance(format, str) or not format.strip():
         raise _wrong_option("format", format, "the name of a data source of Spark, such as 'jdbc'")
     if high_water_mark is not None and (not isinstance(high_water_mark, str) or not high_water_mark.strip()):
@@ -152,7 +156,7 @@ def spark(format: str, *, high_water_mark: str | None = None, **options: object)
             option=unset[0],
             problem="missing",
         )
-    return SparkSource(format, {name: _option(value) for name, value in options.items()}, high_water_mark)
+    return SparkSource(format, {name: _option(value) for name, value in options.items()}, high_water_mark, data_source)
 
 
 def _option(value: object) -> str:

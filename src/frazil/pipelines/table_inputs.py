@@ -143,6 +143,15 @@ def check_reading(reading: Reading) -> None:
 
 
 def _check_rebuild(reading: Reading) -> None:
+    marked = [name for name, each in reading.inputs.items() if isinstance(each, SparkSource) and each.high_water_mark]
+    if marked:
+        raise _wrong(
+            reading.pipeline,
+            f"mode 'rebuild' reads all inputs in full, and input '{marked[0]}' has a high_water_mark",
+            hint="leave high_water_mark out, or choose another mode",
+            name=marked[0],
+            problem="high-water-mark",
+        )
     changes = [name for name, source in reading.inputs.items() if isinstance(source, TableSource) and source.changes]
     if changes:
         raise _wrong(

@@ -60,8 +60,21 @@ class Derivation:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The inputs that are no tables: each run reads them whole."""
-        return tuple(name for name, each in self.inputs.items() if isinstance(each, SparkSource))
+        """The inputs that are no tables and have no mark: each run reads them whole."""
+        return tuple(
+            name for name, each in self.inputs.items() if isinstance(each, SparkSource) and each != self._marked
+        )
+
+    @property
+    def marked(self) -> str | None:
+        """The input that is read from a high-water mark on."""
+        marked = self._marked
+        return next((name for name, each in self.inputs.items() if each == marked), None)
+
+    @property
+    def _marked(self) -> SparkSource | None:
+        sources = [each for each in self.inputs.values() if isinstance(each, SparkSource) and each.high_water_mark]
+        return sources[0] if sources and self.mode != "rebuild" else None
 
     @property
     def reads_changes(self) -> bool:
@@ -95,13 +108,6 @@ def _of_model(model: Model) -> Derivation:
 
 def _of_pipeline(pipeline: Pipeline) -> Derivation:
     inputs = pipeline.inputs
-    if marked := [each for each in inputs.values() if isinstance(each, SparkSource) and each.high_water_mark]:
-        raise PipelineError(
-            f"pipeline '{pipeline.name}': a run cannot read {marked[0]} from a high-water mark on yet",
-            hint="leave high_water_mark out: each run reads all rows, in mode 'rebuild' or 'upsert'",
-            pipeline=pipeline.name,
-            option="high_water_mark",
-        )
     tables = [each for each in inputs.values() if isinstance(each, TableSource)]
     driving = next((each.name for each in tables if not each.full), None)
 

@@ -35,14 +35,16 @@ from frazil.pipelines import (
     runs_of,
     tell_error,
 )
-from frazil.pipelines.models.decide import Decision, Question, decide
+from frazil.pipelines.models.decide import Action, Decision, Question, decide
 from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.inputs import Arrived, current_state, find_news
+from frazil.pipelines.models.marks import MarkedInput, MarkedReader, decide_marked, read_marked
 from frazil.pipelines.models.reading import InputReader
 from frazil.pipelines.models.schedule import Outcome, Schedule
 from frazil.pipelines.models.staging import Computing, Work
-from frazil.spark import SideBySide
-from frazil.write.commit import MAIN, InputState, Move, Overtaken, Published, RetryPolicy, publish_together
+from frazil.pipelines.sources import SparkSource
+from frazil.spark import SideBySide, spark_error, spark_errors
+from frazil.write.commit import MAIN, InputState, Mark, Move, Overtaken, Published, RetryPolicy, publish_together
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
@@ -107,6 +109,7 @@ class Planned:
     target: IcebergTarget
     sink: FrameSink
     live: LiveTable
+    marked: MarkedInput | None = None
 
     @property
     def inputs(self) -> dict[str, InputState]:
@@ -140,7 +143,17 @@ def plan_derivation(
         full_refresh=full_refresh,
         query_changed="" not in (sink.definition, derivation.definition) and sink.definition != derivation.definition,
     )
-    return Planned(derivation, decide(question, arrived), arrived, target, sink, live)
+    marked = _marked(derivation, sink)
+    decision = decide(question, arrived) if marked is None or full_refresh else decide_marked(marked, arrived)
+    return Planned(derivation, decision, arrived, target, sink, live, marked)
+
+
+def _marked(derivation: Derivation, sink: FrameSink) -> MarkedInput | None:
+    if (name := derivation.marked) is None:
+        return None
+    source = derivation.inputs[name]
+    assert isinstance(source, SparkSource)
+    return MarkedInput(derivation.name, name, source, derivation.mode, sink.marks.get(name))
 
 
 def _target(derivation: Derivation, catalog: FrazilCatalog) -> LiveTable:
@@ -169,6 +182,7 @@ class StagedTable:
     base_id: int | None
     snapshot_id: int
     result: RunResult
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -272,7 +286,10 @@ class _Together:
             self.graph.on_step(derivation.name, planned.decision)
             if not planned.decision.does_something:
                 return replace(result, run_id="")
-            staged = self._compute(planned, result, spark)
+            marked = self._read_marked(planned, spark)
+            if marked is not None and not marked.is_new and planned.decision.action is not Action.OVERWRITE:
+                return replace(result, run_id="")
+            staged = self._compute(planned, result, spark, marked)
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
             failed = replace(result, seconds=time.monotonic() - begun, error=error)
@@ -295,7 +312,19 @@ class _Together:
             branch_table(graph.catalog, derivation.identifier, graph.env, retry=graph.retry)
         return planned
 
-    def _compute(self, planned: Planned, result: RunResult, spark: SparkSession) -> StagedTable:
+    def _read_marked(self, planned: Planned, spark: SparkSession) -> MarkedReader | None:
+        if planned.marked is None:
+            return None
+        everything = planned.decision.action in (Action.ALL, Action.OVERWRITE)
+        try:
+            return read_marked(planned.marked, spark, self.kept, everything=everything)
+        except spark_errors() as exc:
+            what = spark_error(str(exc))
+            raise planned.marked.error(what, problem="unreadable", hint="check the options of the source") from exc
+
+    def _compute(
+        self, planned: Planned, result: RunResult, spark: SparkSession, marked: MarkedReader | None
+    ) -> StagedTable:
         derivation, graph = planned.derivation, self.graph
         owner = check_pipeline(
             derivation.identifier, graph.catalog, graph.folder, project=graph.owner, adopt=graph.adopt
@@ -310,7 +339,7 @@ class _Together:
             for name, arrived in planned.arrived.items()
         }
         action = planned.decision.action
-        work = Computing(derivation, action, spark, readers, target, sink, stages, self.kept).compute()
+        work = Computing(derivation, action, spark, readers, target, sink, stages, self.kept, marked).compute()
         branch, base_id = stages.begin()
         try:
             snapshot_id = work.write(branch)
@@ -325,7 +354,8 @@ class _Together:
         known: dict[str, Any] = {"rows": counts.rows, "duplicates": counts.duplicates, "quarantined": counts.refused}
         merged: Mapping[str, Any] = getattr(work.write, "counts", None) or {}  # of a merge
         result = replace(result, **{**known, **merged})
-        return StagedTable(planned, stages, work, branch, base_id, snapshot_id, result)
+        marks = {planned.marked.name: marked.mark} if planned.marked and marked and marked.mark else {}
+        return StagedTable(planned, stages, work, branch, base_id, snapshot_id, result, marks)
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -344,6 +374,7 @@ class _Together:
             also=self._run_row(staged),
             inputs=planned.inputs,
             definition=planned.derivation.definition,
+            marks=staged.marks,
         )
 
     def _run_row(self, staged: StagedTable) -> dict[Identifier, Append]:

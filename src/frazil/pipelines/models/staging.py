@@ -16,6 +16,7 @@ from frazil.pipelines import Files
 from frazil.pipelines.models.decide import Action
 from frazil.pipelines.models.derivation import OP, Derivation, TableInput
 from frazil.pipelines.models.inputs import News
+from frazil.pipelines.models.marks import MarkedReader, load
 from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader
 from frazil.pipelines.sources import SparkSource, TableSource
 from frazil.sinks.spark import Counts, Staged, TaskPlan, row_schema, task_limits, tasks_at_once
@@ -56,6 +57,7 @@ class Computing:
     sink: FrameSink
     stages: Stages
     kept: ExitStack
+    marked: MarkedReader | None = None
 
     def compute(self) -> Work:
         """The rows as staged files, or as changes to be merged; nothing is in the table yet."""
@@ -147,7 +149,7 @@ class Computing:
         changed = self._driving().changed().persist()
         self.kept.callback(changed.unpersist)
         came = self._of_table(self._computed(changed.where(F.col(CHANGE) != DELETE).drop(CHANGE)))
-        if self._driving().arrived.news is News.APPENDED:
+        if self.readers[self.derivation.driving or ""].arrived.news is News.APPENDED:
             return came.withColumn(OP, F.lit("u"))
         went = self._of_table(self._computed(changed.where(F.col(CHANGE) == DELETE).drop(CHANGE)))
         rules = self.derivation.rules
@@ -157,6 +159,8 @@ class Computing:
 
     def _driving_rows(self) -> DataFrame | None:
         """What a pipeline's function gets of its driving input: what it asks for, or all of it."""
+        if self.marked is not None:
+            return None if self.action is Action.ALL else self.marked.appended()
         tables = [each for each in self.derivation.inputs.values() if isinstance(each, TableSource)]
         source = next((each for each in tables if each.name == self.derivation.driving), None)
         if source is None or (self.action is Action.ALL and not source.changes):
@@ -165,18 +169,22 @@ class Computing:
 
     # --- both --------------------------------------------------------------------------------------------------------
 
-    def _driving(self) -> InputReader:
+    def _driving(self) -> InputReader | MarkedReader:
+        if self.marked is not None:
+            return self.marked
         assert self.derivation.driving is not None
         return self.readers[self.derivation.driving]
 
     def _computed(self, driving: DataFrame | None = None) -> DataFrame:
         """What the derivation gives; `driving` takes the place of all rows of the driving input."""
-        frames = {name: self._frame(source, driving) for name, source in self.derivation.inputs.items()}
+        frames = {name: self._frame(name, source, driving) for name, source in self.derivation.inputs.items()}
         return self.derivation.compute(self.spark, frames)
 
-    def _frame(self, source: TableInput, driving: DataFrame | None) -> DataFrame:
+    def _frame(self, name: str, source: TableInput, driving: DataFrame | None) -> DataFrame:
+        if self.marked is not None and name == self.derivation.marked:
+            return self.marked.all() if driving is None else driving
         if isinstance(source, SparkSource):
-            return self.spark.read.format(source.format).options(**source.options).load()
+            return load(source, self.spark)
         if driving is not None and source.name == self.derivation.driving and not source.full:
             return driving
         return self.readers[source.name].all()

@@ -266,7 +266,7 @@ def now_ms() -> int:
 
 def _dump(progress: PartProgress) -> str:
     values = asdict(progress)
-    del values["inputs"]  # only Iceberg tables are made from tables
+    del values["inputs"], values["definition"], values["marks"]  # only Iceberg tables are made from tables
     return json.dumps(values, separators=(",", ":"))
 
 

@@ -77,6 +77,7 @@ from frazil.write.commit import (
     MAIN,
     Claim,
     InputState,
+    Mark,
     Overtaken,
     PartProgress,
     Publication,
@@ -348,6 +349,7 @@ class FrameSink:
         also: Mapping[Identifier, Any],
         inputs: Mapping[str, InputState],
         definition: str = "",
+        marks: Mapping[str, Mark] | None = None,
     ) -> Publication:
         """The commit of a change with the tables and the query that it was made from, to be published together with
         others by `publish_together`. The sink is closed: it has made its one commit.
@@ -356,7 +358,7 @@ class FrameSink:
         if not isinstance(self._target, IcebergTarget):
             raise SinkError(f"{self.layout.name}: only Iceberg tables are published together", table=self.layout.name)
         self._closed = True
-        claim = replace(self._claim(staged, frozenset()), inputs=inputs, definition=definition)
+        claim = replace(self._claim(staged, frozenset()), inputs=inputs, definition=definition, marks=marks or {})
         return self._target.prepare((), claim, quarantine_files=staged.quarantine_files, also=also, change=change)
 
     @property
@@ -368,6 +370,11 @@ class FrameSink:
     def definition(self) -> str:
         """The fingerprint of the query that made the rows, as the last commit says; empty if it is not known."""
         return self._progress.definition
+
+    @property
+    def marks(self) -> Mapping[str, Mark]:
+        """How far inputs that are no tables were read, as the last commit says."""
+        return self._progress.marks
 
     def discard(self, staged: Staged) -> None:
         """Deletes staged files: they are in no commit."""

@@ -8,9 +8,10 @@ so what one reads here is true of the rows.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ProgressMismatch, WriterFenced
@@ -39,9 +40,29 @@ class InputState:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """The highest value that was read of a column, as text; `kind` is Spark's name of its type, and `rows` had it.
+
+    >>> str(Mark("updated_at", "timestamp", "1500000"))
+    '1970-01-01 00:00:01.500000+00:00'
+    """
+
+    column: str
+    kind: str
+    value: str
+    rows: int = 0
+
+    def __str__(self) -> str:
+        if self.kind != "timestamp":
+            return self.value
+        return str(dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(self.value)))
+
+
+@dataclass(frozen=True)
 class PartProgress:
     """How far one part of a sink has come; `offsets` are the next ones to read, by source partition. `inputs` are the
-    tables that the rows were made from, by name, and `definition` is the fingerprint of the query that made them.
+    tables that the rows were made from, by name, `definition` is the fingerprint of the query that made them, and
+    `marks` say how far other inputs were read.
     """
 
     generation: int = 0
@@ -50,6 +71,7 @@ class PartProgress:
     offsets: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, InputState] = field(default_factory=dict)
     definition: str = ""
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, entry: Sequence[Any]) -> PartProgress:
@@ -62,16 +84,18 @@ class PartProgress:
         stored = more[0] if more else {}
         facts = more[1] if len(more) > 1 else {}
         inputs = {name: InputState(*state) for name, state in stored.items()}
-        return cls(generation, writer, commits, offsets, inputs, facts.get("definition", ""))
+        marks = {name: Mark(*mark) for name, mark in facts.get("marks", {}).items()}
+        return cls(generation, writer, commits, offsets, inputs, facts.get("definition", ""), marks)
 
     def dump(self) -> list[Any]:
-        """As JSON; `inputs` and `definition` only if there are any.
+        """As JSON; `inputs`, `definition` and `marks` only if there are any.
 
-        >>> PartProgress(1, "w", 2, {}, definition="5f0c").dump()
-        [1, 'w', 2, {}, {}, {'definition': '5f0c'}]
+        >>> PartProgress(1, "w", 2, definition="5f0c", marks={"rows": Mark("id", "bigint", "7", 1)}).dump()
+        [1, 'w', 2, {}, {}, {'definition': '5f0c', 'marks': {'rows': ['id', 'bigint', '7', 1]}}]
         """
         inputs = {name: [state.uuid, state.snapshot_id] for name, state in sorted(self.inputs.items())}
-        facts = {"definition": self.definition} if self.definition else {}
+        marks = {name: list(astuple(mark)) for name, mark in sorted(self.marks.items())}
+        facts = {name: value for name, value in (("definition", self.definition), ("marks", marks)) if value}
         entry = [self.generation, self.writer, self.commits, dict(self.offsets)]
         if facts:
             return [*entry, inputs, facts]
@@ -131,8 +155,8 @@ class Claim:
     `end` names every source partition that moved; `start` says where it stood for those that had moved before. A
     partition in `done` is finished for good (a file that was read to its end) and needs no entry any more. With
     `takes_over`, the commit is the writer's takeover, too: it is refused unless the part's progress still is what the
-    writer planned from. `inputs` are the tables that the rows were made from, and `definition` is the fingerprint of
-    the query that made them; None leaves what is known.
+    writer planned from. `inputs` are the tables that the rows were made from, `definition` is the fingerprint of the
+    query that made them, and `marks` say how far other inputs were read; None leaves what is known.
     """
 
     part: str
@@ -145,6 +169,7 @@ class Claim:
     takes_over: PartProgress | None = None
     inputs: Mapping[str, InputState] | None = None
     definition: str | None = None
+    marks: Mapping[str, Mark] | None = None
 
     def summary(self) -> str:
         """What the snapshot's summary says of this commit; the audit reads it."""
@@ -157,6 +182,7 @@ class Claim:
             **({"done": sorted(self.done)} if self.done else {}),
             **({"takeover": True} if self.takes_over is not None else {}),
             **({"inputs": {name: state.snapshot_id for name, state in self.inputs.items()}} if self.inputs else {}),
+            **({"marks": {name: mark.value for name, mark in self.marks.items()}} if self.marks else {}),
         }
         return json.dumps(value, separators=(",", ":"))
 
@@ -247,7 +273,7 @@ def take_over(progress: Progress, part: str, writer: str) -> Progress:
     """The progress once `writer` owns the part: every older writer of it is fenced.
 
     >>> take_over(Progress(), "s/0", "w1").part("s/0")
-    PartProgress(generation=1, writer='w1', commits=0, offsets={}, inputs={}, definition='')
+    PartProgress(generation=1, writer='w1', commits=0, offsets={}, inputs={}, definition='', marks={})
     """
     current = progress.part(part)
     return progress.with_part(part, replace(current, generation=current.generation + 1, writer=writer))
@@ -257,7 +283,7 @@ def plan_takeover(current: PartProgress, writer: str) -> PlannedTakeover:
     """What `writer` has to know to take over with its first commit. Nothing is fenced until then.
 
     >>> plan_takeover(PartProgress(3, "old", 7), "new").own
-    PartProgress(generation=4, writer='new', commits=7, offsets={}, inputs={}, definition='')
+    PartProgress(generation=4, writer='new', commits=7, offsets={}, inputs={}, definition='', marks={})
     """
     if current.writer == writer:
         return PlannedTakeover(None, current)
@@ -297,6 +323,7 @@ def apply_claim(progress: Progress, claim: Claim, *, table: str) -> Progress | N
         offsets=offsets,
         inputs=current.inputs if claim.inputs is None else claim.inputs,
         definition=current.definition if claim.definition is None else claim.definition,
+        marks=current.marks if claim.marks is None else claim.marks,
     )
     return progress.with_part(claim.part, after)
 
