@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -486,6 +488,38 @@ def test_what_this_store_verifies(lake: Lake) -> None:
     access = S3Access(REGION, lake.store.endpoint, True, keys.access_key, keys.secret_key)
     checks = open_signer(access, Place("s3", BUCKET, "w")).checks()
     assert (checks.headers, checks.bodies) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headers", "bodies"),
+    [
+        ((404, 403, 200, 400), True, True),
+        ((404, 403, 200, 429), True, False),  # too many requests: the body was not looked at
+        ((503, 403, 503, 400), False, False),
+        ((404, 404, 200, 200), False, False),
+    ],
+)
+def test_only_a_clear_answer_of_the_store_counts(statuses: tuple[int, ...], headers: bool, bodies: bool) -> None:
+    answers = iter(statuses)
+
+    class Store(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            self.send_response(next(answers))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_PUT = do_POST = answer
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Store) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        access = S3Access(REGION, f"http://127.0.0.1:{server.server_port}", True, "key", "secret")
+        checks = open_signer(access, Place("s3", BUCKET, "w")).checks()
+        server.shutdown()
+    assert (checks.headers, checks.bodies) == (headers, bodies)
 
 
 # --- frazil warehouse check ------------------------------------------------------------------------------------------
