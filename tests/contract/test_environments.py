@@ -11,9 +11,10 @@ import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.types import StringType
 
+from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
-from frazil.errors import EnvironmentMoved, HistoryError
+from frazil.errors import EnvironmentMoved, HistoryError, QueryError
 from frazil.history import (
     EnvironmentPublication,
     branch_table,
@@ -233,6 +234,17 @@ def test_the_difference_counts_rows_and_columns_of_each_table(lakehouse: Lakehou
     assert (silver.rows_added, silver.rows_removed, silver.is_empty) == (0, 0, True)
     assert (gold.rows_added, gold.rows_removed, gold.rows_main, gold.rows_branch) == (2, 0, 1, 3)
     assert [str(change) for change in gold.schema] == ["+ column note string"]
+
+
+def test_a_query_reads_the_branch_of_an_environment_or_else_main(lakehouse: Lakehouse) -> None:
+    lakehouse.write(lakehouse.silver, "dev")
+    silver, gold = lakehouse.names
+    lake, query = Lake(catalog=lakehouse.catalog), f"SELECT count(*) FROM {silver}, {gold}"
+    assert [lake.sql(query, env=env).to_arrow()[0][0].as_py() for env in (None, "dev")] == [1, 2]
+    with raises(QueryError, problem="exclusive-options"):
+        lake.sql(query, env="dev", at="main")
+    with raises(QueryError, option="env"):
+        lake.sql(query, env="dev", engine="trino")
 
 
 def test_an_environment_is_dropped_whole(lakehouse: Lakehouse) -> None:

@@ -30,6 +30,7 @@ PAGE_ROWS = 500
 @click.option("--at", metavar="REFERENCE", help=f"Every table as of then: {REFERENCE}.")
 @click.option("--snapshot", type=int, metavar="ID", help="The table at this snapshot.")
 @click.option("--ref", metavar="NAME", help="Every table at this branch or tag.")
+@click.option("--env", metavar="NAME", help="Every table at the branch of this environment if it has one, else main.")
 @click.option(
     "--engine",
     type=click.Choice(["duckdb", "trino", "spark"]),
@@ -46,6 +47,7 @@ def query(
     at: str | None,
     snapshot: int | None,
     ref: str | None,
+    env: str | None,
     engine: QueryEngine,
     write: bool,
     output: str,
@@ -61,9 +63,9 @@ def query(
     from frazil.lake import Lake
 
     points = [point for point in (at, snapshot, ref) if point is not None]
-    if len(points) > 1:
+    if len(points) + (env is not None) > 1:
         raise QueryError(
-            "--at, --snapshot and --ref exclude each other",
+            "--at, --snapshot, --ref and --env exclude each other",
             hint="inside the query, tables can differ: a.b AT (VERSION => 'tag')",
             problem="exclusive-options",
         )
@@ -71,7 +73,8 @@ def query(
         raise QueryError("the embedded DuckDB only reads", hint="--write goes with --engine trino or spark")
     check_terminal(output)
     lake = Lake(context.settings, catalog=context.catalog)
-    print_batches(lake.sql(sql, at=points[0] if points else None, engine=engine, write=write).to_batches(), output)
+    point = points[0] if points else None
+    print_batches(lake.sql(sql, at=point, env=env, engine=engine, write=write).to_batches(), output)
 
 
 def check_terminal(output: str) -> None:

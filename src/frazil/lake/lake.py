@@ -95,12 +95,19 @@ class Lake(LakeAccess):
         return LakeTable(self, ".".join(parts))
 
     def sql(
-        self, query: str, *, at: Named | None = None, engine: QueryEngine = "duckdb", write: bool = False
+        self,
+        query: str,
+        *,
+        at: Named | None = None,
+        env: str | None = None,
+        engine: QueryEngine = "duckdb",
+        write: bool = False,
     ) -> Result:
         """The result of a query over the lake's tables.
 
         `at` says as of when tables are read; a table in the query may say so itself: `FROM a.b AT (VERSION => 'tag')`.
         Without it, all tables are read as they were at one moment.
+        With `env`, tables are read on the branch of that environment where there is one, else on main.
         The embedded DuckDB only reads. With `write=True`, Trino and Spark may also change tables.
         """
         from frazil.lake.result import Result
@@ -115,13 +122,15 @@ class Lake(LakeAccess):
                 expected=engines,
                 got=engine,
             )
+        if env is not None:
+            check_query_environment(env, at, engine)
         if engine != "duckdb":
             from frazil.lake.engines import query_elsewhere
 
             return Result(query_elsewhere(self, query, engine, at=at, write=write))
         from frazil.lake.query import run_query
 
-        return Result(run_query(self, query, LakeTable, at=at))
+        return Result(run_query(self, query, LakeTable, at=at, env=env))
 
     def plan(self, declared: Table | Iterable[Table]) -> Steps:
         """What `apply` would change. Changes nothing."""
@@ -216,3 +225,20 @@ class Lake(LakeAccess):
         """Deprecated: use `sql()`, which gives a `Result`."""
         warn_former("Lake.query()", "Lake.sql()")
         return self.sql(sql, at=at, engine=engine, write=write).to_batches()
+
+
+def check_query_environment(env: str, at: Named | None, engine: str) -> None:
+    """Refuses an environment next to another point of the past, or on an engine that would read main."""
+    from frazil.history import check_environment
+
+    if not isinstance(env, str):
+        raise ArgumentError("env", env, expected="the name of an environment")
+    check_environment(env)
+    if at is not None:
+        raise QueryError("a query reads an environment or a point of the past, not both", problem="exclusive-options")
+    if engine != "duckdb":
+        raise QueryError(
+            f"environments are read by the embedded DuckDB, not by {engine}",
+            hint=f"name the branch of each table: FROM a.b VERSION AS OF '{env}'",
+            option="env",
+        )

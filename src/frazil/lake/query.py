@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.client import READS
 from frazil.errors import FrazilError, NoSuchTable, QueryError
+from frazil.history import ref_in
 from frazil.lake.access import LakeMoment
 from frazil.lake.nearest_sql import NearestCall, is_nearest
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
@@ -54,23 +55,31 @@ def run_query(
     open_table: OpenTable,
     *,
     at: Named | None = None,
+    env: str | None = None,
     scans: Mapping[str, RowScan] | None = None,
 ) -> pa.RecordBatchReader:
     """The result of a SELECT as an Arrow stream; EXPLAIN, DESCRIBE, SUMMARIZE and PIVOT are such, too.
 
-    `scans` are rows that the query names without a namespace. All tables are read as they were at one moment.
+    `scans` are rows that the query names without a namespace. All tables are read as they were at one moment; in an
+    environment, on its branch where there is one.
     """
-    tables, resolved = _resolve_at_once(LakeMoment(lake), sql, open_table, at=at, scans=scans or {})
+    tables, resolved = _resolve_at_once(LakeMoment(lake), sql, open_table, at=at, env=env, scans=scans or {})
     with _closed_on_error(tables):
         return _closing(tables.con.execute(resolved).to_arrow_reader(BATCH_ROWS), tables)
 
 
 def _resolve_at_once(
-    moment: LakeMoment, sql: str, open_table: OpenTable, *, at: Named | None, scans: Mapping[str, RowScan]
+    moment: LakeMoment,
+    sql: str,
+    open_table: OpenTable,
+    *,
+    at: Named | None,
+    env: str | None,
+    scans: Mapping[str, RowScan],
 ) -> tuple[QueryTables, str]:
     """The tables of a query and its text for DuckDB; if a table changes meanwhile, all of it is resolved once more."""
     for number in count(1):
-        tables = QueryTables(moment, connect_closed(), at, open_table)
+        tables = QueryTables(moment, connect_closed(), at, open_table, env)
         for name, scan in scans.items():
             tables.register(name, scan)
         with _closed_on_error(tables):
@@ -99,9 +108,14 @@ class QueryTables:
     """The tables of a query as views of a DuckDB: each reads from a scan at the point that is meant."""
 
     def __init__(
-        self, lake: LakeAccess, con: duckdb.DuckDBPyConnection, at: Named | None, open_table: OpenTable
+        self,
+        lake: LakeAccess,
+        con: duckdb.DuckDBPyConnection,
+        at: Named | None,
+        open_table: OpenTable,
+        env: str | None = None,
     ) -> None:
-        self._lake, self._at, self.con, self._open_table = lake, at, con, open_table
+        self._lake, self._at, self.con, self._open_table, self._env = lake, at, con, open_table, env
         self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
         self.datasets: list[ScanDataset | NearestDataset] = []
         self._pending: list[str] = []  # views that are being opened
@@ -167,7 +181,7 @@ class QueryTables:
         call = NearestCall.of(node, lambda expression, name: self._compute(expression, name, namespace))
         name = call.table if "." in call.table or not namespace else f"{namespace}.{call.table}"
         at = call.options.get("at")
-        point = _point_of(self._lake, name, None, self._at if at is None else at)
+        point = _point_of(self._lake, name, None, self._at if at is None else at, self._env)
         scan = self._open_table(self._lake, name).scan(
             call.options.get("filter"), at=None if point is None else _named(point)
         )
@@ -224,7 +238,7 @@ class QueryTables:
         another view.
         """
         try:
-            point = _point_of(self._lake, name, clause, self._at)
+            point = _point_of(self._lake, name, clause, self._at, self._env)
         except NoSuchTable:
             if clause is None and self._lake.catalog.view_exists(name):
                 return self._open_view(name)
@@ -319,13 +333,17 @@ def _tables(node: Any) -> Iterator[Node]:
             yield from _tables(child)
 
 
-def _point_of(lake: LakeAccess, name: str, clause: Node | None, at: Named | None) -> Point | None:
+def _point_of(
+    lake: LakeAccess, name: str, clause: Node | None, at: Named | None, env: str | None = None
+) -> Point | None:
     """The point that a table is read at; None for the current state."""
     metadata = lake.load(name).metadata
     if clause is not None:
         named = _constant(clause, name)
         find = find_time if clause["unit"].upper() == "TIMESTAMP" else find_point
         return find(metadata, named, table=name)
+    if at is None and env is not None and (ref := ref_in(metadata, env, table=name)) != MAIN:
+        return find_ref(metadata, ref, table=name)
     if at is None or (at == MAIN and not metadata.refs):
         return None
     point = find_ref(metadata, MAIN, table=name) if at == MAIN else find_point(metadata, at, table=name)
