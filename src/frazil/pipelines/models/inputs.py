@@ -67,9 +67,9 @@ def find_news(metadata: TableMetadata, since: InputState | None, now: InputState
     if since.snapshot_id is None or metadata.snapshot_by_id(since.snapshot_id) is None:
         reason = f"{name}: snapshot {since.snapshot_id}, which was read last, has expired"
         return Arrived(News.UNKNOWN, since, now, reason)
-    reason = (
-        f"{name} was rolled back: snapshot {since.snapshot_id}, which was read last, is not in its history any more"
-    )
+    on_main = (snapshot.snapshot_id for snapshot in _line(metadata, metadata.current_snapshot_id))
+    why = "is read on another branch" if since.snapshot_id in on_main else "was rolled back"
+    reason = f"{name} {why}: snapshot {since.snapshot_id}, which was read last, is not in its history"
     return Arrived(News.CHANGED, since, now, reason)
 
 
@@ -84,8 +84,8 @@ def _between(metadata: TableMetadata, since_id: int | None, now_id: int) -> list
     return line if since_id is None and is_complete else None
 
 
-def _line(metadata: TableMetadata, snapshot_id: int) -> Iterator[Snapshot]:
-    snapshot = metadata.snapshot_by_id(snapshot_id)
+def _line(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
+    snapshot = None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
     while snapshot is not None:
         yield snapshot
         parent_id = snapshot.parent_snapshot_id

@@ -94,6 +94,12 @@ def test_a_rollback_changes_rows_as_long_as_the_snapshot_is_known() -> None:
     assert "rolled back" in arrived.reason
 
 
+def test_a_branch_that_lacks_what_was_read_on_main_has_changed_rows() -> None:
+    loaded = metadata(FIRST, snapshot(2, parent=1, added_records=3), snapshot(3, parent=1, added_records=5), head=2)
+    arrived = find_news(loaded, InputState(str(TABLE), 2), InputState(str(TABLE), 3), name="silver.orders")
+    assert (arrived.news, "another branch" in arrived.reason) == (News.CHANGED, True)
+
+
 def test_an_expired_snapshot_leaves_what_changed_unknown() -> None:
     loaded = metadata(snapshot(5, parent=4, added_records=1), head=5)
     assert news(loaded, since=2).news is News.UNKNOWN
