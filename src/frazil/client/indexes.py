@@ -8,11 +8,12 @@ from pyiceberg.typedef import Identifier
 from requests import Response
 
 from frazil.client.outcomes import what_it_said
-from frazil.errors import AlreadyExists, CommitConflict, NoSuchIndex, Unavailable
+from frazil.errors import AlreadyExists, CommitConflict, NoSuchIndex, Unavailable, VectorError
 from frazil.pyiceberg_compat import OpenRestCatalog
 
 INDEXES = "namespaces/{namespace}/tables/{table}/indexes"
 UNKNOWN_ROUTES = (400, 405, 406, 501)  # what servers answer to a path that they do not have, next to 404
+REFUSALS = (400, 401, 403)  # the record is wrong, or the caller may not
 
 
 class IndexRecords(OpenRestCatalog):
@@ -57,6 +58,13 @@ class IndexRecords(OpenRestCatalog):
             raise (AlreadyExists if "already exists" in said else CommitConflict)(said)
         if response.status_code == 404 and name:
             raise NoSuchIndex(f"{table}.{name}")
+        if response.status_code in REFUSALS:
+            raise VectorError(
+                f"{table}: the catalog refused{' index ' + name if name else ''}: {said}",
+                table=table,
+                name=name,
+                problem="refused",
+            )
         raise Unavailable(f"the catalog did not answer for the indexes of {table}: {said}")
 
 

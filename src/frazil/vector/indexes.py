@@ -322,11 +322,18 @@ class Indexes:
         table = self.catalog.load_table(self.table)
         forget_copy(table, record)
         if record.version:
-            self.catalog.drop_index(self.table, record.name)
+            self._drop_record(record)
         if (key := f"{PROPERTY_INDEX_PREFIX}{record.name}") in table.metadata.properties:
             with table.transaction() as change:
                 change.remove_properties(key)
         return record
+
+    def _drop_record(self, record: IndexRecord) -> None:
+        try:
+            self.catalog.drop_index(self.table, record.name)
+        except VectorError:
+            self.copy(record)  # the catalog refused: the index stays, with its copy
+            raise
 
     # --- steps -------------------------------------------------------------------------------------------------------
 

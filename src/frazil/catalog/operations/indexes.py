@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from frazil.catalog import fields, plan
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import NO_CONTENT, Request, Response, json_response
 from frazil.catalog.idempotency import transact
@@ -46,7 +47,6 @@ def create_index(ctx: Context, request: Request) -> Response:
     text, files = _check(record)
     checked = _check_places(ctx, request, ctx.database.read(), files)
     index = StoredIndex(name, ctx.new_uuid(), 1, text, ctx.clock())
-    request.mention(f"new index {name}")
 
     def create(sql: Sql) -> Response:
         table = _check_places(ctx, request, sql, files, known=checked)
@@ -54,6 +54,8 @@ def create_index(ctx: Context, request: Request) -> Response:
             raise BadRequest(f"{WHERE}: a table has at most {MOST_INDEXES} indexes")
         if not indexes.create(sql, table.uuid, index):
             raise AlreadyExists(f"Index already exists: {request.name()}.{name}")
+        place = request.name()
+        ctx.gate.own(sql, request, [Target("index", ctx.warehouse(request).name, place.key, place.name, name)])
         return json_response(show_index(index))
 
     return transact(ctx, request, create)
