@@ -84,6 +84,22 @@ def test_spark_and_one_process_write_the_same_bytes(catalog: FrazilCatalog, spar
     assert files(catalog) == written
 
 
+def test_a_build_on_spark_goes_on_with_the_segments_that_are_there(catalog: FrazilCatalog, spark: SparkSession) -> None:
+    steps: list[tuple[str, int, int]] = []
+    builder = Builder(lambda *step: steps.append(step), SparkEngine(spark), segment_rows=700)
+    there = Indexes(catalog, TABLE, builder)
+    created = there.create("embedding", metric="l2", name="again")
+    assert ("segments", 4, 4) in steps
+    there.drop("again")
+    complete = {path: path.stat().st_mtime_ns for path in Path(created.codebook[7:]).parent.iterdir()}
+    lost = Path(created.segments[0].path[7:])
+    del complete[lost]
+    lost.unlink()
+    assert there.create("embedding", metric="l2", name="again").segments == created.segments
+    assert {path: path.stat().st_mtime_ns for path in complete} == complete
+    there.drop("again")
+
+
 def flip_signs(catalog: FrazilCatalog, record: IndexRecord) -> None:
     """Codes that no vector has: they tell rows that keep their codes from rows that are encoded again."""
     io = catalog.load_table(TABLE).io

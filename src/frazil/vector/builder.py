@@ -134,11 +134,11 @@ class Builder:
     ) -> Built:
         groups = tuple(tuple(tasks[number] for number in group) for group in plan.segments)
         paths = tuple(_segment_path(built, facts_of(group)) for group in groups)
-        infos: dict[int, SegmentInfo] = {}
-        for number, info in self.engine.write(Segments(column, built.codebook, groups, paths, moved)):
-            infos[number] = info
-            self.progress("segments", len(infos), len(groups))
-        segments = [*built.segments, *(infos[number] for number in range(len(groups)))]
+        infos = self.engine.write(
+            Segments(column, built.codebook, groups, paths, moved),
+            lambda done: self.progress("segments", done, len(groups)),
+        )
+        segments = [*built.segments, *infos]
         return Built(built.codebook, built.path, self._merge(built, segments, column))
 
     def _merge(self, built: Built, segments: Sequence[SegmentInfo], column: Column) -> tuple[SegmentInfo, ...]:

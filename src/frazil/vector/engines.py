@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from frazil.vector.moved import MovedRows
 
 SAMPLE_TASK_ROWS = 65_536
+Finished = Callable[[int], None]  # is told how many segments are finished
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Engine(Protocol):
         self, column: Column, tasks: Sequence[FileTask], chosen: Sequence[tuple[int, Numbers]]
     ) -> list[pa.Array]: ...
 
-    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]: ...
+    def write(self, segments: Segments, finished: Finished) -> list[SegmentInfo]: ...
 
 
 class LocalEngine:
@@ -90,10 +93,13 @@ class LocalEngine:
         reader = column.reader()
         return [batch.column(0) for number, positions in chosen for batch in reader.take(tasks[number], positions)]
 
-    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]:
-        """Each segment with its number, as it is finished."""
+    def write(self, segments: Segments, finished: Finished) -> list[SegmentInfo]:
+        """All segments, one after the other."""
+        infos = []
         for number in range(len(segments.groups)):
-            yield number, segments.write(number)
+            infos.append(segments.write(number))
+            finished(len(infos))
+        return infos
 
 
 class SparkEngine:
@@ -134,32 +140,35 @@ class SparkEngine:
             arrays.append(pa.ipc.read_record_batch(pa.py_buffer(bytes(row["content"])), schema).column(0))
         return arrays
 
-    def write(self, segments: Segments) -> Iterator[tuple[int, SegmentInfo]]:
-        """All segments, when the last is finished."""
+    def write(self, segments: Segments, finished: Finished) -> list[SegmentInfo]:
+        """All segments, one per task."""
         import json
 
         from frazil.spark import as_report, collect_reports, spread
 
         count = len(segments.groups)
         if not count:
-            return
+            return []
+        tasks = self._spark.sparkContext.accumulator(0)
         # Codes of moved rows are many bytes: a worker loads them once, not with each task.
         moved = None if segments.moved is None else self._spark.sparkContext.broadcast(segments.moved)
         alone = replace(segments, moved=None)
 
         def work(number: int) -> Iterator[pa.RecordBatch]:
             whole = alone if moved is None else replace(alone, moved=moved.value)
-            yield as_report({"number": number, **asdict(whole.write(number))})
+            info = whole.write(number)
+            tasks.add(1)
+            yield as_report({"number": number, **asdict(info)})
 
         try:
             job = spread(self._spark, count, work, "report string")
-            reports = self._run(segments.column, lambda: collect_reports(job))
+            with _watched(lambda: min(tasks.value, count), finished):  # a task may run twice
+                reports = [json.loads(text) for text in self._run(segments.column, lambda: collect_reports(job))]
         finally:
             if moved is not None:
                 moved.destroy()
-        for text in reports:
-            report: dict[str, Any] = json.loads(text)
-            yield report.pop("number"), SegmentInfo(**report)
+        infos = {report.pop("number"): SegmentInfo(**report) for report in reports}
+        return [infos[number] for number in range(count)]
 
     def _run(self, column: Column, job: Callable[[], Any]) -> Any:
         from frazil.spark import python_error, spark_errors
@@ -173,6 +182,25 @@ class SparkEngine:
                 table=column.state.name,
                 problem="spark",
             ) from exc
+
+
+@contextmanager
+def _watched(count: Callable[[], int], finished: Finished) -> Iterator[None]:
+    """Reports how many tasks are finished, every second while a job runs, and at its end."""
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(1):
+            finished(count())
+
+    watcher = Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    finished(count())
 
 
 def _portions(chosen: Sequence[tuple[int, Numbers]]) -> list[list[tuple[int, Numbers]]]:
