@@ -15,11 +15,13 @@ from frazil.catalog import (
     change_grant,
     create_token,
     migrate,
+    newest_records,
     open_database,
     open_pepper,
     running_catalog,
 )
 from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.catalog.store.audit import Record
 from frazil.catalog.store.database import Database
 from frazil.config import Limits, OidcIssuer, StorageProfile
 from tests.kit.catalog_databases import Client
@@ -99,6 +101,13 @@ class Guarded(Operator):
         for privilege, target in grants:
             self.grant(privilege, target, principal)
         return client
+
+    def refusals(self) -> list[Record]:
+        """The refusals that were recorded, after the server has written all of them."""
+        recorder = self.server.app.ctx.gate._recorder
+        assert recorder is not None
+        recorder._thread.submit(int).result(60)
+        return newest_records(self.database.read(), limit=1000, decision="refused")
 
     def close(self) -> None:
         for session in self._sessions:

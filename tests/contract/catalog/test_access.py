@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from frazil.catalog.operations.rights import allowed_rights
 from frazil.catalog.routes import OWN_ROUTES, ROUTES
 from frazil.catalog.storage import Rights
 from frazil.errors import NotVendable
-from tests.kit.access import SERVER, Guarded, guarded_catalog, namespace, now_ms, table
+from tests.kit.access import SERVER, Guarded, namespace, now_ms, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
 VIEW = {
@@ -35,12 +35,6 @@ VIEW = {
     "properties": {},
 }
 UNSEEN = ("NoSuchTableException", "NoSuchViewException", "NoSuchNamespaceException", "NoSuchWarehouseException")
-
-
-@pytest.fixture
-def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, database) as running:
-        yield running
 
 
 def kind_of(answer: Answer) -> str:
@@ -621,11 +615,7 @@ def records(guarded: Guarded, **wanted: Any) -> list[tuple[str, str, str, str]]:
 
 
 def refusals(guarded: Guarded) -> list[tuple[str, str, str, str]]:
-    """The refusals that were recorded, after the server has written all of them."""
-    recorder = guarded.server.app.ctx.gate._recorder
-    assert recorder is not None
-    recorder._thread.submit(int).result(60)
-    return records(guarded, decision="refused")
+    return [(record.actor, record.operation, record.decision, record.objects) for record in guarded.refusals()]
 
 
 def test_a_change_is_recorded_in_its_own_transaction(guarded: Guarded) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,26 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from frazil.catalog import newest_records
-from frazil.catalog.store.audit import MOST_CHARACTERS, Record, join_objects
+from frazil.catalog.store.audit import MOST_CHARACTERS, join_objects
 from frazil.cli.main import cli
-from tests.kit.access import Guarded, guarded_catalog, namespace
+from tests.kit.access import Guarded, namespace
 from tests.kit.catalog_databases import SCHEMA
 
 CHANGE = {"action": "set-properties", "updates": {"a": "b"}}
 
 
 @pytest.fixture
-def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, database) as running:
-        running.admin.post("/namespaces", {"namespace": ["ns"]})
-        yield running
-
-
-def refusals(guarded: Guarded) -> list[Record]:
-    recorder = guarded.server.app.ctx.gate._recorder
-    assert recorder is not None
-    recorder._thread.submit(int).result(60)
-    return newest_records(guarded.database.read(), limit=1000, decision="refused")
+def guarded(guarded: Guarded) -> Guarded:
+    guarded.admin.post("/namespaces", {"namespace": ["ns"]})
+    return guarded
 
 
 def objects(guarded: Guarded, operation: str) -> list[str]:
@@ -45,7 +36,7 @@ def test_a_name_makes_no_lines_of_its_own_and_is_recorded(guarded: Guarded, data
         name = quote(f"x{text}2026-01-01 00:00 UTC  allowed  root  dropTable", safe="")
         status = 400 if text in refused else 404  # no table has such a name
         assert ann.delete(f"/namespaces/hidden/tables/{name}").status == status
-    recorded = [record for record in refusals(guarded) if record.operation == "dropTable"]
+    recorded = [record for record in guarded.refusals() if record.operation == "dropTable"]
     assert len(recorded) == len(breaks)
     words = ["--set", f"server.pepper_file={tmp_path / 'pepper'}", "audit-log", "--refused", "--database", database]
     shown = CliRunner().invoke(cli, words, catch_exceptions=False).output
@@ -68,7 +59,7 @@ def test_every_table_of_a_commit_is_recorded(guarded: Guarded) -> None:
     assert max(map(len, rows)) <= MOST_CHARACTERS
     ann = guarded.user("ann", ("read", namespace("ns")))
     assert ann.post("/transactions/commit", {"table-changes": changes}).status == 403
-    (refused,) = [record.objects for record in refusals(guarded)]
+    (refused,) = [record.objects for record in guarded.refusals()]
     assert refused.startswith("write table default: ns.n")
     assert len(refused) <= MOST_CHARACTERS
     assert " more, sha256 " in refused

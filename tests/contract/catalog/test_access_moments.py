@@ -5,9 +5,8 @@ transaction of the change. The check is part of another statement in both cases.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from frazil.catalog.access.gate import Gate
 from frazil.catalog.routes import OWN_ROUTES, ROUTES
 from frazil.catalog.warehouse import MetadataFiles
 from tests.contract.catalog.test_access import VIEW
-from tests.kit.access import Guarded, guarded_catalog, namespace, now_ms, table
+from tests.kit.access import Guarded, namespace, now_ms, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
 SET = {"action": "set-properties", "updates": {"a": "b"}}
@@ -43,11 +42,10 @@ REQUESTS: dict[str, Callable[[Client], Answer]] = {
 
 
 @pytest.fixture
-def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, database) as running:
-        for name in ("t", "u"):
-            running.admin.create(name)
-        yield running
+def guarded(guarded: Guarded) -> Guarded:
+    for name in ("t", "u"):
+        guarded.admin.create(name)
+    return guarded
 
 
 def state(guarded: Guarded) -> tuple[Any, ...]:

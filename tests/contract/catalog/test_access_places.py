@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from frazil.catalog import Target, open_database, plan, running_catalog, store_m
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.locations import folder_name
 from frazil.catalog.warehouse import MetadataFiles
-from tests.kit.access import Guarded, guarded_catalog, namespace, table
+from tests.kit.access import Guarded, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
 WAREHOUSE = Target("warehouse", "default")
@@ -23,11 +22,10 @@ FORBIDDEN = (403, "ForbiddenException")
 
 
 @pytest.fixture
-def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, database) as running:
-        for name in ("ns", "other"):
-            running.admin.post("/namespaces", {"namespace": [name]})
-        yield running
+def guarded(guarded: Guarded) -> Guarded:
+    for name in ("ns", "other"):
+        guarded.admin.post("/namespaces", {"namespace": [name]})
+    return guarded
 
 
 @pytest.fixture

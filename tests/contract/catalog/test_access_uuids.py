@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from frazil.catalog.operations import references
-from tests.kit.access import Guarded, guarded_catalog, namespace, table
+from tests.kit.access import Guarded, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
 VIEW = {
@@ -31,11 +30,10 @@ FORBIDDEN = (403, "ForbiddenException")
 
 
 @pytest.fixture
-def guarded(database: str, tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, database) as running:
-        for name in ("hr", "eve"):
-            running.admin.post("/namespaces", {"namespace": [name]})
-        yield running
+def guarded(guarded: Guarded) -> Guarded:
+    for name in ("hr", "eve"):
+        guarded.admin.post("/namespaces", {"namespace": [name]})
+    return guarded
 
 
 @pytest.fixture
