@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 import subprocess
@@ -55,6 +56,12 @@ def serving(folder: Path, line: str) -> Iterator[str]:
             server.terminate()
 
 
+def logged(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the server's log."""
+    lines = (folder / "server.log").read_text().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
 def ask(uri: str, method: str, path: str, token: str = "", **more: Any) -> requests.Response:
     headers = {**more.pop("headers", {}), **({"Authorization": f"Bearer {token}"} if token else {})}
     return requests.request(method, uri + path, headers=headers, timeout=60, **more)
@@ -75,6 +82,9 @@ def test_with_keys(tmp_path: Path) -> None:
         assert ask(uri, "GET", NAMESPACES, bob).json()["namespaces"] == [["lakehouse"]]
         listed = run(tmp_path, "FRAZIL_CATALOG__TOKEN=$(cat bob.key) frazil tables --output json")
     assert '"tables"' in listed
+    created = [line for line in logged(tmp_path) if line.get("operation") == "createNamespace"]
+    callers = [(line["status"], line.get("principal"), line["address"]) for line in created]
+    assert callers == [(401, None, "127.0.0.1"), (403, "bob", "127.0.0.1"), (200, "alice", "127.0.0.1")]
 
 
 def test_with_openid_connect(tmp_path: Path) -> None:
@@ -153,6 +163,7 @@ def test_behind_a_proxy(tmp_path: Path) -> None:
         assert (config.status_code, through("/v1/config", "evil.example.org").status_code) == (200, 403)
         assert config.json()["defaults"]["oauth2-server-uri"] == "https://lake.example.org/oauth/token"
         assert through("/v1/config", "lake.example.org", "x").status_code == 401
+    assert {line["address"] for line in logged(tmp_path) if line.get("status") == 401} == {"192.0.2.7"}
     refused = run(tmp_path, "frazil audit-log --refused --output json")
     assert '"address": "192.0.2.7"' in refused
     assert "203.0.113.9" not in refused
