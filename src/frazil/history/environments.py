@@ -19,7 +19,7 @@ from pyiceberg.table.update import RemovePropertiesUpdate, TableUpdate
 from frazil.client import Change
 from frazil.errors import HistoryError
 from frazil.ownership import companions
-from frazil.protocol import COMPANION_SUFFIXES, ROLLBACK_TAG_PREFIX, STAGING_PREFIX
+from frazil.protocol import ROLLBACK_TAG_PREFIX, STAGING_PREFIX
 from frazil.scan.planning import ancestors
 from frazil.write.commit import (
     MAIN,
@@ -294,8 +294,3 @@ def changed_meanwhile(environment: str, verb: str) -> HistoryError:
         ref=environment,
         problem="changed",
     )
-
-
-def is_companion(name: str) -> bool:
-    """Whether a table accompanies another one."""
-    return name.endswith(COMPANION_SUFFIXES)
