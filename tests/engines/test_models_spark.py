@@ -32,7 +32,7 @@ from frazil.history import (
 )
 from frazil.pipelines import Pipeline, RunResult
 from frazil.pipelines.batch import run_pipeline
-from frazil.pipelines.models import GraphRun, Model, ModelSchemas, derivation_of, model
+from frazil.pipelines.models import Days, GraphRun, Model, ModelSchemas, derivation_of, model
 from frazil.spark.session import spark_session
 from frazil.write.commit import RetryPolicy, read_progress
 from tests.engines.upsert_writer import CONF
@@ -232,6 +232,21 @@ def _history(orders: Orders, chance: random.Random) -> Iterator[Callable[[], obj
     yield lambda: orders.add(chance.randrange(5))
     yield lambda: table.rollback(first.snapshot_id)
     yield lambda: table.delete("day = date '1970-01-03'")
+
+
+def test_a_backfill_computes_days_again_and_leaves_other_changes_to_the_next_run(orders: Orders) -> None:
+    by_day = orders.model("by_day", BY_DAY, mode="replace-partition", partition_by=["day"])
+    orders.create(by_day)
+    orders.add(1, 2, 3)
+    orders.run(by_day)
+    before = orders.rows("by_day")
+    orders.lake.table(by_day.name).delete("day <= date '1970-01-03'")  # by accident
+    orders.delete(0)
+    orders.add(3)
+    orders.run(by_day, days=Days(FIRST_DAY + timedelta(1), FIRST_DAY + timedelta(2)))
+    assert orders.rows("by_day") == before[1:]  # day 1 is gone, day 3 as it was
+    orders.run(by_day)
+    assert orders.rows("by_day") == orders.defined(BY_DAY)
 
 
 def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +23,9 @@ from frazil.pipelines import Pipeline
 from frazil.project import Project, load_project
 
 if TYPE_CHECKING:
-    from frazil.pipelines.models import Derivation, Model
+    from frazil.pipelines.models import Days, Derivation, Model
+
+DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.command()
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what would be loaded or computed, and why; change nothing.")
 @click.option("--atomic", is_flag=True, help="Publish all tables that are computed in one commit, or none of them.")
 @click.option("--full-refresh", is_flag=True, help="Compute the named tables from all rows of their inputs.")
+@click.option("--since", type=DAY, metavar="DAY", help="Compute the partitions from this day on again.")
+@click.option("--until", type=DAY, metavar="DAY", help="Compute the partitions up to this day again.")
 @click.option("--env", metavar="NAME", help="Read and write the branches of an environment, and leave main alone.")
 @click.option("--threads", type=click.IntRange(min=1), help="Compute so many tables at once; by default spark.threads.")
 @adopt_option
@@ -41,6 +46,8 @@ def run(
     dry_run: bool,
     atomic: bool,
     full_refresh: bool,
+    since: dt.datetime | None,
+    until: dt.datetime | None,
     env: str | None,
     threads: int | None,
     adopt: bool,
@@ -62,13 +69,36 @@ def run(
             hint="frazil run NAME --full-refresh; files are loaded once",
             option="full-refresh",
         )
-    options = RunOptions(dry_run, atomic, full_refresh, adopt, threads or context.settings.spark.threads, env)
+    days = _days(since, until, loaders, names, full_refresh=full_refresh)
+    options = RunOptions(dry_run, atomic, full_refresh, adopt, threads or context.settings.spark.threads, env, days)
     report = Report(output, dry_run)
     try:
         _run_all(context, project, loaders, derivations, options, report)
     finally:
         if report.results or report.models:
             report.print_document(single=len(loaders) == 1 and not derivations)
+
+
+def _days(
+    since: dt.datetime | None,
+    until: dt.datetime | None,
+    loaders: Sequence[Pipeline],
+    names: Sequence[str],
+    *,
+    full_refresh: bool,
+) -> Days | None:
+    """The days of a backfill; None if there is none."""
+    if since is None and until is None:
+        return None
+    if full_refresh or loaders or not names or (since and until and since > until):
+        raise ProjectError(
+            "--since and --until compute partitions of models again, by name, and --since comes first",
+            hint="frazil run gold.revenue --since 2024-01-01 --until 2024-01-31",
+            option="since",
+        )
+    from frazil.pipelines.models import Days
+
+    return Days(since.date() if since else None, until.date() if until else None)
 
 
 def check_env(env: str, loaders: Sequence[Pipeline]) -> None:

@@ -111,6 +111,7 @@ class GraphCommand:
             owner=owner,
             full_refresh=self._refreshed(unit),
             env=self.options.env,
+            days=self.options.days,
             on_step=lambda step, decision: _tell(self.context, step, decision),
             sessions=sessions,
         ).run_together()

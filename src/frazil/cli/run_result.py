@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.cli.show import echo, print_json
 from frazil.pipelines import RunResult
+
+if TYPE_CHECKING:
+    from frazil.pipelines.models import Days
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class RunOptions:
     adopt: bool = False
     threads: int = 4
     env: str | None = None
+    days: Days | None = None
 
 
 @dataclass

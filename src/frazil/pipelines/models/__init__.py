@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from frazil.pipelines.models.backfill import Days
     from frazil.pipelines.models.columns import output_names
     from frazil.pipelines.models.decide import Action, Decision
     from frazil.pipelines.models.declare import Model, ModelMode, model
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "Days",
     "Decision",
     "Derivation",
     "GraphRun",

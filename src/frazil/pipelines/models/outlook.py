@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from frazil.errors import FrazilError, PipelineError
+from frazil.pipelines.models.backfill import Days
 from frazil.pipelines.models.decide import Action, Decision
 from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.run import World, plan_derivation
@@ -37,6 +38,7 @@ def foresee(
     *,
     full_refresh: Collection[str] = (),
     env: str | None = None,
+    days: Days | None = None,
     changing: Collection[str] = (),
 ) -> list[Outlook]:
     """What a run would do with derivations that are in order, in an environment or on main. Changes nothing. The
@@ -45,7 +47,8 @@ def foresee(
     world, changing, expected = World(catalog, env), set(changing), list[Outlook]()
     for derivation in derivations:
         try:
-            decision = plan_derivation(derivation, world, full_refresh=derivation.name in full_refresh).decision
+            refresh = derivation.name in full_refresh
+            decision = plan_derivation(derivation, world, full_refresh=refresh, days=days).decision
         except PipelineError as exc:
             expected.append(Outlook(derivation, Decision(Action.NOTHING, exc.message), exc))
             continue

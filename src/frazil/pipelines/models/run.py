@@ -35,6 +35,7 @@ from frazil.pipelines import (
     runs_of,
     tell_error,
 )
+from frazil.pipelines.models.backfill import Backfill, Days, plan_backfill
 from frazil.pipelines.models.decide import Action, Decision, Question, decide
 from frazil.pipelines.models.derivation import Derivation
 from frazil.pipelines.models.inputs import Arrived, current_state, find_news
@@ -110,15 +111,30 @@ class Planned:
     sink: FrameSink
     live: LiveTable
     marked: MarkedInput | None = None
+    backfill: Backfill | None = None
 
     @property
-    def inputs(self) -> dict[str, InputState]:
-        """The snapshots that the rows are made from."""
+    def inputs(self) -> Mapping[str, InputState]:
+        """The snapshots that the rows are made from. A backfill has not computed what else is new in the inputs, so
+        that those of the run before stay.
+        """
+        if self.backfill is not None:
+            return self.sink.inputs
         return {name: arrived.now for name, arrived in self.arrived.items()}
+
+    @property
+    def definition(self) -> str:
+        """The fingerprint of the query that all rows are made by."""
+        return self.derivation.definition if self.backfill is None else self.sink.definition
 
 
 def plan_derivation(
-    derivation: Derivation, world: World, *, full_refresh: bool = False, retry: RetryPolicy | None = None
+    derivation: Derivation,
+    world: World,
+    *,
+    full_refresh: bool = False,
+    days: Days | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Planned:
     """What is to be done with a derivation. Changes nothing."""
     from frazil.sinks import IcebergTarget, SinkOptions, part_name
@@ -144,6 +160,9 @@ def plan_derivation(
         query_changed="" not in (sink.definition, derivation.definition) and sink.definition != derivation.definition,
     )
     marked = _marked(derivation, sink)
+    if days is not None:
+        backfill = plan_backfill(derivation, target.layout, days)
+        return Planned(derivation, backfill.decision, arrived, target, sink, live, None, backfill)
     decision = decide(question, arrived) if marked is None or full_refresh else decide_marked(marked, arrived)
     return Planned(derivation, decision, arrived, target, sink, live, marked)
 
@@ -199,6 +218,7 @@ class GraphRun:
     on_step: Callable[[str, Decision], None] = lambda _name, _decision: None
     env: str | None = None  # the environment: rows and progress go to its branches
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    days: Days | None = None  # a backfill of these
     sessions: SideBySide | None = None  # where several are computed at once
 
     def run(self) -> list[RunResult]:
@@ -306,7 +326,9 @@ class _Together:
         graph = self.graph
         for _ in range(2):
             is_refreshed = derivation.name in graph.full_refresh
-            planned = plan_derivation(derivation, self.world, full_refresh=is_refreshed, retry=graph.retry)
+            planned = plan_derivation(
+                derivation, self.world, full_refresh=is_refreshed, days=graph.days, retry=graph.retry
+            )
             if graph.env in (None, planned.target.ref) or not planned.decision.does_something:
                 break
             branch_table(graph.catalog, derivation.identifier, graph.env, retry=graph.retry)
@@ -339,7 +361,9 @@ class _Together:
             for name, arrived in planned.arrived.items()
         }
         action = planned.decision.action
-        work = Computing(derivation, action, spark, readers, target, sink, stages, self.kept, marked).compute()
+        work = Computing(
+            derivation, action, spark, readers, target, sink, stages, self.kept, marked, planned.backfill
+        ).compute()
         branch, base_id = stages.begin()
         try:
             snapshot_id = work.write(branch)
@@ -373,8 +397,8 @@ class _Together:
             change=move,
             also=self._run_row(staged),
             inputs=planned.inputs,
-            definition=planned.derivation.definition,
-            marks=staged.marks,
+            definition=planned.definition,
+            marks=staged.marks if planned.backfill is None else planned.sink.marks,
         )
 
     def _run_row(self, staged: StagedTable) -> dict[Identifier, Append]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from frazil.errors import PipelineError, TooManyBadRows
 from frazil.pipelines import Files
+from frazil.pipelines.models.backfill import Backfill
 from frazil.pipelines.models.decide import Action
 from frazil.pipelines.models.derivation import OP, Derivation, TableInput
 from frazil.pipelines.models.inputs import News
@@ -21,7 +22,7 @@ from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader
 from frazil.pipelines.sources import SparkSource, TableSource
 from frazil.sinks.spark import Counts, Staged, TaskPlan, row_schema, task_limits, tasks_at_once
 from frazil.spark import quoted, spark_error, spark_errors
-from frazil.write.commit import Append, Overwrite, Replace
+from frazil.write.commit import Append, Overwrite, Replace, head
 from frazil.write.files import BufferLimits, partition_keys, split
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Computing:
     stages: Stages
     kept: ExitStack
     marked: MarkedReader | None = None
+    backfill: Backfill | None = None
 
     def compute(self) -> Work:
         """The rows as staged files, or as changes to be merged; nothing is in the table yet."""
@@ -96,10 +98,32 @@ class Computing:
         names = self._partition_columns()
         if not names:
             return None
-        changed = self._computed(self._driving().changed().drop(CHANGE))
-        values = changed.select(*map(_column, names)).distinct().limit(MOST_PARTITIONS + 1).toArrow()
+        if self.backfill is not None:
+            touched = self._of_range(self.backfill)
+        else:
+            touched = self._computed(self._driving().changed().drop(CHANGE)).select(*map(_column, names))
+        values = touched.distinct().limit(MOST_PARTITIONS + 1).toArrow()
         kinds = pa.schema([self.target.layout.arrow.field(name) for name in names])
+        if values.num_rows > MOST_PARTITIONS and self.backfill is not None:
+            raise PipelineError(
+                f"'{self.derivation.name}': the backfill has more than {MOST_PARTITIONS:,} partitions",
+                hint="choose fewer days, or --full-refresh",
+                pipeline=self.derivation.name,
+                problem="backfill",
+            )
         return values.cast(kinds) if values.num_rows <= MOST_PARTITIONS else None
+
+    def _of_range(self, backfill: Backfill) -> DataFrame:
+        """The partitions of a range of days: those that the table has, and those that the query gives."""
+        columns = list(map(_column, self._partition_columns()))
+        within = backfill.days.holds(backfill.column)
+        rows = self._computed().where(within).select(*columns)
+        base = head(self.stages.catalog.load_table(self.target.identifier).metadata, self.target.ref)
+        if base is None:
+            return rows
+        name = ".".join(quoted(part) for part in (self.stages.catalog.name, *self.target.identifier))
+        held = self.spark.sql(f"SELECT * FROM {name} VERSION AS OF {base.snapshot_id}")  # noqa: S608  # a number
+        return rows.union(held.where(within).select(*columns))
 
     def _partitions(self, touched: pa.Table) -> frozenset[Partition]:
         """The same as manifests hold them."""
