@@ -95,6 +95,7 @@ LAYOUT = (
         },
     ),
     Package("project", "a user's lakehouse.py"),
+    Package("testing", "tests of models: given rows in, expected rows out"),
     Package("engine_config", "the settings that each engine needs to reach the catalog: the texts of `frazil connect`"),
     Package("lake", "the Python API: `Lake`, its tables, SQL over them"),
     Package("services", "the local stack, one module for each server; doctor"),

@@ -22,11 +22,13 @@ import frazil.sinks
 from frazil import Lake
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli, main
+from frazil.cli.model_tests import as_json as outcomes_as_json
 from frazil.cli.stream import as_json
 from frazil.client import FrazilCatalog
 from frazil.errors import FrazilError
 from frazil.history import branch_table
 from frazil.pipelines.stream import StreamProgress
+from frazil.testing import Difference, Outcome
 from tests.contract.history_lake import SCHEMA, rows
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/cli-json.md"
@@ -47,7 +49,7 @@ MAPS = {
 # Documented elsewhere, or by the section of a command with the same result.
 OTHERS = {"tag list": "branch list", "tag create": "branch create", "tag drop": "branch drop", "status": "up"}
 # Prints what `status` prints; and lines, not one document: see below.
-ELSEWHERE = {"up", "stream", "warehouse check"}
+ELSEWHERE = {"up", "stream", "warehouse check", "test"}
 # In this order, on a catalog of their own: keys belong to the project that has made the first one.
 ACCESS: dict[str, tuple[str, ...]] = {
     "token create": ("ana", "--role", "analyst", "--scope", "read", "--expires", "90d"),
@@ -262,6 +264,15 @@ def test_commands_of_warehouses_print_what_the_page_shows(project: Path, monkeyp
         printed, documented = json.loads(result.stdout), examples()[name]
         assert fits(shape(printed), shape(documented)), (name, shape(printed))
     assert (printed["dropped"], documented["dropped"]) == (True, True)
+
+
+def test_tests_print_what_the_page_shows() -> None:
+    row = {"country": "CH", "revenue": "12.50"}
+    difference = Difference(("country", "revenue"), (row,), (row,), ((row, row),))
+    printed = outcomes_as_json(
+        [Outcome("sums", "tests/a.yml", "gold.revenue", "failed", 0.2, "3 rows differ", difference)]
+    )
+    assert fits(shape(printed), shape(examples()["test"]))
 
 
 def test_a_stream_prints_the_lines_that_the_page_shows() -> None:

@@ -1,13 +1,18 @@
-"""The pytest fixture `frazil_catalog`: an empty catalog for each test, on a free port, gone afterwards."""
+"""The pytest fixtures: `frazil_catalog`, an empty catalog for each test, on a free port, gone afterwards; and
+`frazil_model`, which runs a model of the project on given rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
     from frazil.catalog.embedded import EmbeddedCatalog
 
 
@@ -18,3 +23,25 @@ def frazil_catalog() -> Iterator[EmbeddedCatalog]:
 
     with running_catalog() as catalog:
         yield catalog
+
+
+@pytest.fixture(scope="session")
+def frazil_spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+    """A local Spark for all tests: that of `frazil test`, the warm Spark if one runs, else a new one."""
+    from frazil.testing import shared_session
+
+    with shared_session(pytestconfig.rootpath) as spark:
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def frazil_model(
+    frazil_spark: SparkSession, pytestconfig: pytest.Config
+) -> Callable[[str, Mapping[str, Sequence[Mapping[str, Any]]]], pa.Table]:
+    """Runs a model or pipeline of the project: `frazil_model("gold.revenue", {"silver.orders": [{"amount": 5}]})` is an
+    Arrow table.
+    """
+    from frazil.project import load_project
+    from frazil.testing import ModelRunner
+
+    return ModelRunner(load_project(pytestconfig.rootpath), frazil_spark).run

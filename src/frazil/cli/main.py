@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "frazil.cli.run:run",
             "Load and compute what is new: pipelines and models, once.",
         ),
+        "test": ("frazil.cli.model_tests:run_tests", "Test models and pipelines: given rows in, expected rows out."),
         "stream": ("frazil.cli.stream:stream", "Keep a pipeline running, one commit per micro-batch."),
         "submit": ("frazil.cli.submit:submit", "Run a pipeline on a Spark cluster with spark-submit."),
         "graph": ("frazil.cli.graph:graph", "Show what pipelines and models read and fill, in their order."),

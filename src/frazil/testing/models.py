@@ -1,0 +1,140 @@
+"""Runs a model or a pipeline of a project on given rows, without a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError, PipelineError, ProjectError
+from frazil.pipelines import Pipeline, transform
+from frazil.pipelines.models import Model, derivation_of, infer_columns
+from frazil.project import Project
+from frazil.pyiceberg_compat import with_small_types
+from frazil.spark import quoted, spark_error, spark_errors
+from frazil.testing.rows import Row, inferred_rows, typed_rows
+from frazil.write.files import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE = "source"  # the input of a pipeline over files or Kafka
+Inputs = Mapping[str, Sequence[Row]]
+
+
+@dataclass
+class ModelRunner:
+    """Computes models of a project in one session; types come from declared tables, and those of models from Spark."""
+
+    project: Project
+    spark: SparkSession
+    _schemas: dict[str, Schema | None] = field(default_factory=dict)
+
+    def run(self, name: str, rows: Inputs) -> pa.Table:
+        """What the model or pipeline makes of these rows."""
+        declared = self._declared(name)
+        try:
+            frame = self._load(declared, rows) if _loads(declared) else self._derive(declared, rows)
+            return frame.toArrow()
+        except spark_errors() as exc:
+            raise PipelineError(f"'{name}': {spark_error(str(exc))}", pipeline=name) from exc
+
+    def _declared(self, name: str) -> Model | Pipeline:
+        every: list[Model | Pipeline] = [*self.project.models, *self.project.pipelines]
+        named = [each for each in every if each.name == name]
+        filling = [each for each in self.project.pipelines if each.target.name == name]
+        if not named and len(filling) != 1:
+            known = ", ".join(each.name for each in every) or "none"
+            raise ProjectError(f"there is no model or pipeline '{name}'; there are: {known}", name=name)
+        return (named or filling)[0]
+
+    def _derive(self, declared: Model | Pipeline, rows: Inputs) -> DataFrame:
+        derivation = derivation_of(declared)
+        tables = {name: str(getattr(source, "name", name)) for name, source in derivation.inputs.items()}
+        _check_inputs(declared.name, rows, tables)
+        frames = {name: self._frame(table, rows[name if name in rows else table]) for name, table in tables.items()}
+        return self._in_types(declared, derivation.compute(self.spark, frames))
+
+    def _load(self, declared: Model | Pipeline, rows: Inputs) -> DataFrame:
+        assert isinstance(declared, Pipeline)
+        _check_inputs(declared.name, rows, {SOURCE: SOURCE})
+        own = rows[SOURCE]
+        if str(getattr(declared.source, "format", "")) == "csv":  # all that a CSV file holds is text
+            names = list(dict.fromkeys(name for row in own for name in row))
+            table = typed_rows(own, pa.schema([(name, pa.string()) for name in names]), what=f"given {SOURCE}")
+        else:
+            table = inferred_rows(own, what=f"given {SOURCE}")
+        return self._in_types(declared, transform(declared, self._of_arrow(table)))
+
+    def _in_types(self, declared: Model | Pipeline, frame: DataFrame) -> DataFrame:
+        """The frame in the types of the table that a pipeline fills: its contract would convert texts."""
+        if isinstance(declared, Model):
+            return frame
+        types = self._empty(declared.target.schema()).schema
+        kinds = {kind.name: kind.dataType for kind in types}
+        columns = [frame[quoted(n)].cast(kinds[n]).alias(n) if n in kinds else frame[quoted(n)] for n in frame.columns]
+        return frame.select(*columns)
+
+    # --- inputs ------------------------------------------------------------------------------------------------------
+
+    def _frame(self, table: str, rows: Sequence[Row]) -> DataFrame:
+        schema, what = self._schema(table), f"given {table}"
+        if schema is None:
+            return self._of_arrow(inferred_rows(rows, what=what))
+        return self._of_arrow(typed_rows(rows, with_small_types(arrow_schema(schema)), what=what))
+
+    def _of_arrow(self, table: pa.Table) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(table.schema)
+        if not table.num_rows:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.createDataFrame(table, schema).coalesce(1)
+
+    def _empty(self, schema: Schema) -> DataFrame:
+        return self._of_arrow(typed_rows([], with_small_types(arrow_schema(schema)), what=""))
+
+    def _schema(self, table: str) -> Schema | None:
+        """The columns of a table, if the project says them."""
+        if table not in self._schemas:
+            self._schemas[table] = None  # for models that read each other
+            self._schemas[table] = self._find_schema(table)
+        return self._schemas[table]
+
+    def _find_schema(self, name: str) -> Schema | None:
+        targets = [*self.project.tables, *(pipeline.target for pipeline in self.project.pipelines)]
+        if (declared := next((table for table in targets if table.name == name), None)) is not None:
+            return declared.schema()
+        model = next((model for model in self.project.models if model.name == name), None)
+        if model is None or model.columns:
+            return model.table().schema() if model else None
+        inputs = {table: schema for table in model.inputs if (schema := self._schema(table)) is not None}
+        if len(inputs) < len(model.inputs):
+            return None
+        try:
+            return model.table(infer_columns(model, inputs, self.spark)).schema()
+        except FrazilError:  # the tests of that model say what is wrong with it
+            return None
+
+
+def _loads(declared: Model | Pipeline) -> bool:
+    return isinstance(declared, Pipeline) and not declared.inputs
+
+
+def _check_inputs(name: str, rows: Inputs, tables: Mapping[str, str]) -> None:
+    """Refuses rows of something that is no input, and inputs without rows; `tables` are the inputs by their names."""
+    known = {*tables, *tables.values()}
+    if unknown := [each for each in rows if each not in known]:
+        raise ProjectError(
+            f"'{name}' does not read '{unknown[0]}'; it reads {', '.join(tables)}", name=unknown[0], table=name
+        )
+    if missing := [each for each, table in tables.items() if each not in rows and table not in rows]:
+        raise ProjectError(
+            f"'{name}' reads '{missing[0]}', and no rows are given for it",
+            hint=f"given: {{{missing[0]}: []}} for an empty one",
+            name=missing[0],
+            table=name,
+        )
