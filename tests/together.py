@@ -22,6 +22,7 @@ FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
 LONG = (
     *(
+        "test_graph_campaign",
         "test_pipeline_kills",
         "test_cluster",
         "test_quarantine_replay",

@@ -176,6 +176,7 @@ def test_rows_with_maps_are_followed(orders: Orders) -> None:
     assert [row[0] for row in orders.rows("kept")] == [1, 3]
 
 
+@pytest.mark.requirement("spark.table-source")
 def test_an_append_model_adds_the_rows_of_new_orders(orders: Orders) -> None:
     clean = orders.model("clean", CLEAN, mode="append")
     orders.create(clean)
@@ -188,6 +189,7 @@ def test_an_append_model_adds_the_rows_of_new_orders(orders: Orders) -> None:
     assert orders.rows("clean") == orders.defined(CLEAN)
 
 
+@pytest.mark.requirement("spark.table-source")
 def test_an_append_model_refuses_deleted_orders_until_it_is_refreshed(orders: Orders) -> None:
     clean = orders.model("clean", CLEAN, mode="append")
     orders.create(clean)
@@ -200,6 +202,7 @@ def test_an_append_model_refuses_deleted_orders_until_it_is_refreshed(orders: Or
     assert orders.rows("clean") == orders.defined(CLEAN)
 
 
+@pytest.mark.requirement("spark.table-source")
 @pytest.mark.parametrize(
     ("name", "sql", "options"),
     [
@@ -249,6 +252,7 @@ def test_a_backfill_computes_days_again_and_leaves_other_changes_to_the_next_run
     assert orders.rows("by_day") == orders.defined(BY_DAY)
 
 
+@pytest.mark.requirement("spark.atomic")
 def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
     clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
     orders.create(clean, by_region)
@@ -272,6 +276,26 @@ def tables_behind(sources: Sequence[RowSource]) -> set[str]:
     return {table.input.table for table in tables}.union(*(tables_behind(table.snapshots) for table in tables))
 
 
+@pytest.mark.requirement("spark.atomic")
+def test_all_tables_of_a_graph_are_made_from_inputs_of_one_moment(orders: Orders) -> None:
+    """A commit to both inputs, after the first of them was read, counts for none of the tables."""
+    clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
+    orders.create(clean, by_region)
+    orders.add_country("NO", "north")
+    orders.add(1)
+
+    def add_both(name: str, _decision: object) -> None:
+        if name == clean.name:
+            orders.add(2)
+            orders.add_country("NO", "again")
+
+    orders.run(clean, by_region, together=True, on_step=add_both)
+    assert (len(orders.rows("clean")), orders.rows("by_region")) == (1, [("north", 10)])
+    orders.run(clean, by_region, together=True)
+    assert orders.rows("by_region") == orders.defined(BY_REGION)
+
+
+@pytest.mark.requirement("spark.atomic")
 def test_a_failed_audit_publishes_no_table_of_the_graph(orders: Orders) -> None:
     clean = orders.model("clean", CLEAN, mode="append")
     by_day = orders.model("by_day", BY_DAY.replace("{orders}", "{clean}"), audit=["amount < 25"])
@@ -312,6 +336,7 @@ class Killed(BaseException):
     """The driver is gone."""
 
 
+@pytest.mark.requirement("spark.atomic")
 def test_a_run_that_is_killed_at_any_step_brings_nothing_in_twice(orders: Orders) -> None:
     clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
     orders.create(clean, by_region)
@@ -364,6 +389,7 @@ def test_a_table_that_is_rolled_back_to_what_a_run_staged_gets_no_row_twice(orde
     assert orders.rows("clean") == orders.defined(CLEAN)
 
 
+@pytest.mark.requirement("spark.table-source")
 def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
     target = Table(orders.name("clean"), column("id", "long"), column("region", "string"))
 

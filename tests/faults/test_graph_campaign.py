@@ -4,8 +4,8 @@ derived table is what its query gives for the snapshots that its progress names.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,22 +16,29 @@ from tests.faults.graph_lake import GraphLake
 from tests.faults.pipeline_processes import copy_example
 
 
-@pytest.fixture
-def lake(tmp_path: Path, campaign: Campaign) -> Iterator[GraphLake]:
-    folder = copy_example(tmp_path / "sales")
+@pytest.fixture(scope="module")
+def module_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphLake]:
+    folder = copy_example(tmp_path_factory.mktemp("sales"))
     with running_catalog(folder / "catalog") as server:
-        graph_lake = GraphLake(folder, server.uri, FrazilCatalog("lake", **server.properties), campaign.random())
-        yield graph_lake
-        graph_lake.close()
+        lake = GraphLake(folder, server.uri, FrazilCatalog("lake", **server.properties), random.Random(0))
+        lake.land()
+        yield lake
+        lake.close()
+
+
+@pytest.fixture
+def lake(module_lake: GraphLake, campaign: Campaign) -> GraphLake:
+    """The lake with tables that are up to date."""
+    module_lake.chance = campaign.random()
+    module_lake.run()
+    module_lake.check_fresh()
+    return module_lake
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("spark.graph")
 def test_after_every_step_each_derived_table_is_its_definition(lake: GraphLake, campaign: Campaign) -> None:
-    lake.land()
-    lake.run()
-    lake.check_fresh()
-    steps = [lake.land, *[lake.change_inputs] * 4, lake.kill_once, lake.run_both, lake.continue_old_run]
+    steps = [lake.land, lake.expire, *[lake.change_inputs] * 4, lake.kill_once, lake.run_both, lake.continue_old_run]
     for number in range(campaign.size(short=3, full=50)):
         step = lake.chance.choice(steps)
         if step not in (lake.land, lake.change_inputs):
@@ -42,6 +49,23 @@ def test_after_every_step_each_derived_table_is_its_definition(lake: GraphLake, 
         if lake.chance.random() < 0.8:  # sometimes, the next change meets tables that are out of date
             lake.run()
             lake.check()
+            lake.check_fresh()
+    lake.run()
+    lake.check_fresh()
+    lake.check_clean()
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.requirement("spark.graph")
+def test_a_graph_that_is_killed_again_and_again_loses_and_doubles_nothing(lake: GraphLake, campaign: Campaign) -> None:
+    killed, kills = 0, campaign.size(short=1, full=100)
+    while killed < kills:
+        lake.note(f"\n{killed}")
+        lake.change_inputs()
+        killed += lake.kill_once()
+        lake.check()
+        if lake.chance.random() < 0.3:
+            lake.run()
             lake.check_fresh()
     lake.run()
     lake.check_fresh()

@@ -61,6 +61,7 @@ def find_news(metadata: TableMetadata, since: InputState | None, now: InputState
         return Arrived(News.NOTHING, since, now, f"{name} is unchanged")
     if now.snapshot_id is None:
         return Arrived(News.UNKNOWN, since, now, f"{name} has no snapshot any more")
+    since = _heir(metadata, since, now.snapshot_id)
     between = _between(metadata, since.snapshot_id, now.snapshot_id)
     if between is not None:
         return _sum_up(between, since, now, name)
@@ -71,6 +72,18 @@ def find_news(metadata: TableMetadata, since: InputState | None, now: InputState
     why = "is read on another branch" if since.snapshot_id in on_main else "was rolled back"
     reason = f"{name} {why}: snapshot {since.snapshot_id}, which was read last, is not in its history"
     return Arrived(News.CHANGED, since, now, reason)
+
+
+def _heir(metadata: TableMetadata, since: InputState, now_id: int) -> InputState:
+    """The state itself; if its snapshot has expired, a snapshot on top of it that has the same rows: what a group has
+    staged is read, and expires before what has published it.
+    """
+    if since.snapshot_id is None or metadata.snapshot_by_id(since.snapshot_id) is not None:
+        return since
+    *_, oldest = _line(metadata, now_id)
+    if oldest.parent_snapshot_id == since.snapshot_id and not _changes_rows(oldest):
+        return InputState(since.uuid, oldest.snapshot_id)
+    return since
 
 
 def _between(metadata: TableMetadata, since_id: int | None, now_id: int) -> list[Snapshot] | None:

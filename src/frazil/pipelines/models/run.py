@@ -72,7 +72,7 @@ class World:
 
     def fix(self, names: Sequence[str]) -> None:
         """Fixes the tables that are not fixed yet."""
-        if wanted := [name for name in names if name not in self.tables]:
+        if wanted := [name for name in dict.fromkeys(names) if name not in self.tables]:
             for name, table in _load(self.catalog, wanted).items():
                 ref = ref_in(table.metadata, self.env, table=name)
                 self.tables[name], self.states[name] = table, current_state(table.metadata, ref)

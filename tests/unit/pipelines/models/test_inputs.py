@@ -106,6 +106,17 @@ def test_an_expired_snapshot_leaves_what_changed_unknown() -> None:
     assert news(loaded, since=None).news is News.UNKNOWN
 
 
+@pytest.mark.parametrize(("later", "expected"), [([], News.NOTHING), ([{"added_records": 3}], News.APPENDED)])
+def test_an_expired_snapshot_is_replaced_by_one_on_top_of_it_with_the_same_rows(
+    later: list[dict[str, int]], expected: News
+) -> None:
+    newer = [snapshot(6, parent=5, **counts) for counts in later]
+    loaded = metadata(snapshot(5, parent=4), *newer, head=6 if newer else 5)
+    arrived = news(loaded, since=4)
+    assert arrived.news is expected
+    assert arrived.since == InputState(str(TABLE), 5)
+
+
 def test_a_table_that_was_made_again_is_unknown() -> None:
     assert news(metadata(FIRST, head=1), since=1, uuid=str(uuid.UUID(int=8))).news is News.UNKNOWN
 
