@@ -49,7 +49,9 @@ def test_other_tables_are_refused_with_the_way_out(partition_by: list[str], opti
 @pytest.mark.parametrize(
     "words", [("--since", "2024-01-02"), ("m.x", "--since", "2024-01-02", "--until", "2024-01-01")]
 )
-def test_a_backfill_needs_a_name_and_a_range(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backfill_needs_a_name_and_a_range(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "lakehouse.py").write_text("from frazil import model\nx = model('m.x', 'SELECT a FROM m.y')\n")
     monkeypatch.chdir(tmp_path)
-    assert isinstance(CliRunner().invoke(cli, ["run", *words.split()]).exception, ProjectError)
+    assert isinstance(CliRunner().invoke(cli, ["run", *words]).exception, ProjectError)
