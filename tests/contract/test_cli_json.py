@@ -34,6 +34,7 @@ from tests.contract.history_lake import SCHEMA, rows
 PAGE = Path(__file__).resolve().parents[2] / "docs/cli-json.md"
 # Keys whose value is an object with keys of its own: names of files, reasons, source partitions.
 MAPS = {
+    "inputs",
     "copies",
     "reasons",
     "failed",

@@ -264,6 +264,7 @@ def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
     recorded = read_progress(loaded["by_region"].metadata).part(f"{by_region.name}/part-0").inputs[clean.name]
     ancestors = {loaded["clean"].current_snapshot().parent_snapshot_id}  # type: ignore[union-attr]
     assert recorded.snapshot_id in ancestors  # what was staged is what was published
+    assert orders.lake.table(by_region.name).history()[0].inputs[clean.name] == recorded.snapshot_id
     assert all(set(table.metadata.refs) == {"main"} for table in loaded.values())
     assert [result.snapshot_id for result in orders.run(clean, by_region, together=True)] == [None, None]
     (blamed,) = orders.lake.table(by_region.name).blame("amount = 20").rows

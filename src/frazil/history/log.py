@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ _SIGNATURES = {"trino_query_id": "trino query", "spark.app.id": "spark", "engine
 @dataclass(frozen=True)
 class LogEntry:
     """A snapshot. Totals count the rows of data files; `total_deletes` of them, at most, are deleted by
-    delete files.
+    delete files. `inputs` are the tables that a model or pipeline made its rows from, with their snapshots.
     """
 
     snapshot_id: int
@@ -43,6 +43,7 @@ class LogEntry:
     by: str
     refs: tuple[str, ...]
     is_ancestor: bool
+    inputs: Mapping[str, int | None] = field(default_factory=dict)
 
 
 def read_log(
@@ -152,7 +153,18 @@ def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: boo
         by=", ".join(filter(None, [run, signed_by(summary)])),
         refs=refs,
         is_ancestor=is_ancestor,
+        inputs=made_from(summary),
     )
+
+
+def made_from(summary: Mapping[str, str]) -> Mapping[str, int | None]:
+    """The tables that rows were made from, by the commit that brought them in: a snapshot each, None if it had none.
+
+    >>> made_from({"frazil.commit": '{"part":"gold.x/part-0","commit":3,"inputs":{"silver.y":7}}'})
+    {'silver.y': 7}
+    """
+    inputs: Mapping[str, int | None] = json.loads(summary.get(SUMMARY_COMMIT, "{}")).get("inputs", {})
+    return inputs
 
 
 def signed_by(summary: Mapping[str, str]) -> str:
