@@ -66,8 +66,9 @@ def warm_session(
             log.debug("cannot attach to the warm Spark", exc_info=True)
             reason = f"it does not answer ({type(exc).__name__})"
     sentence = f"the warm Spark is not used, a new one is started: {reason}"
-    log.warning(sentence)
-    if tell is not None:
+    if tell is None:
+        log.warning(sentence)
+    else:
         tell(f"{sentence}; 'frazil up --with spark' restarts it with the settings of now")
     return None
 
