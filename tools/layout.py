@@ -96,6 +96,8 @@ LAYOUT = (
     ),
     Package("project", "a user's lakehouse.py"),
     Package("testing", "tests of models: given rows in, expected rows out"),
+    Package("openlineage", "events of OpenLineage for every run"),
+    Package("dagster", "assets of Dagster from a project's graph"),
     Package("engine_config", "the settings that each engine needs to reach the catalog: the texts of `frazil connect`"),
     Package("lake", "the Python API: `Lake`, its tables, SQL over them"),
     Package("services", "the local stack, one module for each server; doctor"),

@@ -19,6 +19,7 @@ from frazil.cli.run_result import Report, RunOptions, result_as_json
 from frazil.cli.show import OUTPUT
 from frazil.cli.spark import project_session
 from frazil.errors import FrazilError, ProjectError
+from frazil.openlineage import lineage_events
 from frazil.pipelines import Pipeline
 from frazil.project import Project, load_project
 
@@ -61,6 +62,7 @@ def run(
     """
     project = load_project(Path.cwd())
     loaders, derivations = _choose(project, names)
+    click.get_current_context().with_resource(lineage_events(project, lambda: context.catalog))
     if env is not None:
         check_env(env, loaders)
     if full_refresh and (loaders or not names):

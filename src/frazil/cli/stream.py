@@ -18,6 +18,7 @@ from frazil.cli.context import Context
 from frazil.cli.ownership import adopt_option, ask_pipeline
 from frazil.cli.show import OUTPUT, echo
 from frazil.cli.spark import pipeline_session
+from frazil.openlineage import lineage_events
 from frazil.project import Project, load_project
 from frazil.protocol import QUARANTINE_SUFFIX
 
@@ -50,6 +51,7 @@ def stream(context: Context, name: str, interval: float, metrics_port: int | Non
     """
     project = load_project(Path.cwd())
     pipeline = project.pipeline(name)
+    click.get_current_context().with_resource(lineage_events(project, lambda: context.catalog))
     progress = _run(context, project, pipeline, once=False, adopt=adopt, interval=interval, metrics_port=metrics_port)
     if output == "json":
         echo(json.dumps({"event": "end", **as_json(progress)}))

@@ -23,6 +23,7 @@ FEATURES = (
         "environments",
         "history",
         "models",
+        "orchestration",
         "pipelines",
         "quarantine",
         "reads",

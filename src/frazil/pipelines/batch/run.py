@@ -25,6 +25,7 @@ from frazil.ownership import check_pipeline
 from frazil.pipelines import (
     Pipeline,
     RunResult,
+    RunStart,
     append_rows,
     ledger_of,
     ledger_rows,
@@ -33,7 +34,9 @@ from frazil.pipelines import (
     reported,
     run_rows,
     runs_of,
+    tell_ended,
     tell_error,
+    tell_started,
 )
 from frazil.pipelines.batch.arrivals import (
     Arrivals,
@@ -95,9 +98,14 @@ def run_pipeline(
         plan = _plan_on_branch(pipeline, plan, catalog, folder, env)
     begun = time.monotonic()
     run = _Run(pipeline, plan, spark=spark, catalog=catalog, folder=folder, owner=tables.project)
+    paths = tuple(file.path for file in plan.arrived.files)
+    tell_started(RunStart(run.result.run_id, pipeline.name, pipeline.target.name, files=paths))
     try:
-        return run.load()
+        result = run.load()
+        tell_ended(result)
+        return result
     except BaseException as exc:
+        tell_ended(replace(run.result, snapshot_id=None, error=tell_error(exc, catalog.properties)))
         if not isinstance(exc, CommitUnknown):  # it may be in, with the row of this run
             seconds = time.monotonic() - begun
             failed = replace(run.result, snapshot_id=None, seconds=seconds, error=tell_error(exc, catalog.properties))

@@ -25,6 +25,7 @@ from frazil.ownership import check_pipeline
 from frazil.pipelines import (
     Audit,
     RunResult,
+    RunStart,
     Stages,
     append_rows,
     check_staged,
@@ -33,7 +34,9 @@ from frazil.pipelines import (
     report_run,
     run_rows,
     runs_of,
+    tell_ended,
     tell_error,
+    tell_started,
 )
 from frazil.pipelines.models.backfill import Backfill, Days, plan_backfill
 from frazil.pipelines.models.decide import Action, Decision, Question, decide
@@ -263,9 +266,11 @@ class _Together:
                 self._stage_all()
                 if self.staged:
                     self._publish()
-            except CommitUnknown:  # it may still come
+            except CommitUnknown as exc:  # it may still come
+                self._tell_failed(exc)
                 raise
             except Exception as exc:  # a driver that is killed leaves its branches to the next run
+                self._tell_failed(exc)
                 self._drop()
                 if isinstance(exc, WriterFenced) and not exc.made_anew:
                     raise _came_first(self.derivations) from exc
@@ -309,6 +314,7 @@ class _Together:
             marked = self._read_marked(planned, spark)
             if marked is not None and not marked.is_new and planned.decision.action is not Action.OVERWRITE:
                 return replace(result, run_id="")
+            tell_started(_start_of(planned, result))
             staged = self._compute(planned, result, spark, marked)
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
@@ -316,6 +322,7 @@ class _Together:
             ref = self.graph.env or MAIN
             note_run(failed, derivation.target, self.graph.catalog, owner=self.graph.owner, ref=ref)
             report_run(failed)
+            tell_ended(failed)
             raise
         staged.result = replace(staged.result, seconds=round(time.monotonic() - begun, 3))
         self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
@@ -410,8 +417,15 @@ class _Together:
         result = replace(staged.result, snapshot_id=published.snapshot_id or staged.snapshot_id)
         self.results[result.pipeline] = result
         report_run(result)
+        tell_ended(result)
         with suppress(Exception):  # the rows are in; the next run removes what is left
             staged.stages.clean_rivals()
+
+    def _tell_failed(self, exc: Exception) -> None:
+        """Of what was staged, nothing is published."""
+        error = tell_error(exc, self.graph.catalog.properties)
+        for staged in self.staged:
+            tell_ended(replace(staged.result, snapshot_id=None, error=error))
 
     def _drop(self) -> None:
         """Removes the staging branches; what stays is removed by the next run."""
@@ -419,6 +433,11 @@ class _Together:
             staged.stages.drop(staged.branch)
             with suppress(Exception):
                 staged.planned.sink.discard_quarantine(staged.work.staged)
+
+
+def _start_of(planned: Planned, result: RunResult) -> RunStart:
+    inputs = {name: state.snapshot_id for name, state in planned.inputs.items()}
+    return RunStart(result.run_id, result.pipeline, result.table, inputs)
 
 
 def _came_first(derivations: Sequence[Derivation]) -> PipelineError:

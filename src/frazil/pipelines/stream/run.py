@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import FrazilError, PipelineError, SourceDrift, TooManyBadRows, WriterFenced
 from frazil.moved import former_fields
 from frazil.ownership import check_pipeline
-from frazil.pipelines import Pipeline, RunResult, failed, note_run, tell_error
+from frazil.pipelines import Pipeline, RunResult, RunStart, failed, note_run, tell_ended, tell_error, tell_started
 from frazil.pipelines.sources import KafkaSource
 from frazil.pipelines.stream import stateful
 from frazil.pipelines.stream.kafka import Start, TopicPartition, batch_end, check_seen, lag, plan_start, read_partitions
@@ -79,6 +79,9 @@ def run_stream(
     run = RunResult(pipeline.name, pipeline.target.name, run_id=str(uuid.uuid4()))
     begun, error = time.monotonic(), None
     stream = _Stream(pipeline, spark, catalog, folder, options, stream_progress)
+    source = _source(pipeline)
+    topics = tuple(f"kafka://{source.servers.split(',')[0]}/{topic}" for topic in source.topics)
+    tell_started(RunStart(run.run_id, pipeline.name, pipeline.target.name, topics=topics))
     try:
         stream.run()
     except BaseException as exc:
@@ -92,19 +95,14 @@ def run_stream(
             ) from exc
         raise
     finally:
+        ended = replace(
+            run, snapshot_id=stream_progress.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error
+        )
+        ended = replace(ended, rows_in=stream_progress.rows_in, duplicates=stream_progress.merged.get("duplicates", 0))
+        ended = replace(ended, rows=stream_progress.rows, quarantined=stream_progress.quarantined)
+        tell_ended(ended)
         if stream_progress.batches or error:
-            ended = replace(
-                run, snapshot_id=stream_progress.snapshot_id, seconds=round(time.monotonic() - begun, 3), error=error
-            )
-            ended = replace(
-                ended, rows_in=stream_progress.rows_in, duplicates=stream_progress.merged.get("duplicates", 0)
-            )
-            note_run(
-                replace(ended, rows=stream_progress.rows, quarantined=stream_progress.quarantined),
-                pipeline.target,
-                catalog,
-                owner=stream.owner.project,
-            )
+            note_run(ended, pipeline.target, catalog, owner=stream.owner.project)
     return stream_progress
 
 
