@@ -253,6 +253,15 @@ def test_a_backfill_computes_days_again_and_leaves_other_changes_to_the_next_run
 
 
 @pytest.mark.requirement("spark.atomic")
+def test_a_query_with_a_new_column_is_refused_until_the_table_has_it(orders: Orders) -> None:
+    orders.create(orders.model("clean", CLEAN))
+    wider = orders.model("clean", CLEAN.replace("amount FROM", "amount, 2 * amount AS twice FROM"))
+    orders.add(1)
+    with pytest.raises(PipelineError) as raised:
+        orders.run(wider)
+    assert (raised.value.problem, raised.value.column) == ("schema", "twice")
+
+
 def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
     clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
     orders.create(clean, by_region)

@@ -214,7 +214,16 @@ class Computing:
         return self.readers[source.name].all()
 
     def _of_table(self, frame: DataFrame) -> DataFrame:
-        """The frame in the order of the table's columns; unknown ones stay, and are refused by the sink."""
+        """The frame in the order of the table's columns; unknown ones of a pipeline are refused by the sink."""
+        unknown = [name for name in frame.columns if name not in self.target.layout.arrow.names]
+        if unknown and self.derivation.is_model:
+            raise PipelineError(
+                f"{self.derivation.name}: the query gives column '{unknown[0]}', which the table does not have",
+                hint="frazil plan shows the change of the table, frazil apply makes it",
+                pipeline=self.derivation.name,
+                column=unknown[0],
+                problem="schema",
+            )
         names = [name for name in self.target.layout.arrow.names if name in frame.columns]
         return frame.select(*map(_column, [*names, *(name for name in frame.columns if name not in names)]))
 
