@@ -252,7 +252,6 @@ def test_a_backfill_computes_days_again_and_leaves_other_changes_to_the_next_run
     assert orders.rows("by_day") == orders.defined(BY_DAY)
 
 
-@pytest.mark.requirement("spark.atomic")
 def test_a_query_with_a_new_column_is_refused_until_the_table_has_it(orders: Orders) -> None:
     orders.create(orders.model("clean", CLEAN))
     wider = orders.model("clean", CLEAN.replace("amount FROM", "amount, 2 * amount AS twice FROM"))
@@ -262,6 +261,7 @@ def test_a_query_with_a_new_column_is_refused_until_the_table_has_it(orders: Ord
     assert (raised.value.problem, raised.value.column) == ("schema", "twice")
 
 
+@pytest.mark.requirement("spark.atomic")
 def test_tables_of_a_graph_are_published_in_one_commit(orders: Orders) -> None:
     clean, by_region = orders.model("clean", CLEAN, mode="append"), orders.model("by_region", BY_REGION)
     orders.create(clean, by_region)
