@@ -52,6 +52,7 @@ from frazil.write.commit import MAIN, InputState, Mark, Move, Overtaken, Publish
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Identifier
     from pyspark.sql import SparkSession
 
@@ -90,8 +91,27 @@ class World:
         self.tables.pop(name, None)
         self.states.pop(name, None)
 
+    def forget_all(self) -> None:
+        """Everything is looked at again."""
+        self.tables.clear()
+        self.states.clear()
+
     def arrived(self, name: str, since: InputState | None) -> Arrived:
-        return find_news(self.tables[name].metadata, since, self.states[name], name=name)
+        """What is new in an input; `Overtaken` if another run has read it in a later state than this one."""
+        metadata = self.tables[name].metadata
+        if since is not None and not _knows(metadata, since) and _knows(self._now(name), since):
+            raise Overtaken(f"another run has read {name} at snapshot {since.snapshot_id}, after this one fixed it")
+        return find_news(metadata, since, self.states[name], name=name)
+
+    def _now(self, name: str) -> TableMetadata:
+        return _load(self.catalog, [name])[name].metadata
+
+
+def _knows(metadata: TableMetadata, state: InputState) -> bool:
+    """Whether the metadata has the state's snapshot."""
+    if state.snapshot_id is None:
+        return True
+    return str(metadata.table_uuid) == state.uuid and metadata.snapshot_by_id(state.snapshot_id) is not None
 
 
 def _load(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
@@ -238,9 +258,12 @@ class GraphRun:
         return self._attempt(self.derivations, None)
 
     def _attempt(self, derivations: Sequence[Derivation], world: World | None) -> list[RunResult]:
+        world = world or World(self.catalog, self.env)
         for _ in range(ATTEMPTS):
-            with suppress(Overtaken):
-                return _Together(self, derivations, world or World(self.catalog, self.env)).run()
+            try:
+                return _Together(self, derivations, world).run()
+            except Overtaken:
+                world.forget_all()
         names = ", ".join(derivation.target for derivation in derivations)
         raise PipelineError(
             f"{names} changed {ATTEMPTS} times while a change was staged",
@@ -316,6 +339,8 @@ class _Together:
                 return replace(result, run_id="")
             tell_started(_start_of(planned, result))
             staged = self._compute(planned, result, spark, marked)
+        except Overtaken:  # by another run: this one begins again
+            raise
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
             failed = replace(result, seconds=time.monotonic() - begun, error=error)
