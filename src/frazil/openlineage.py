@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from frazil.config import redact_url
@@ -22,7 +24,7 @@ from frazil.logs import describe_error
 from frazil.pipelines import RunResult, RunStart, observing
 
 if TYPE_CHECKING:
-    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
     from frazil.client import FrazilCatalog
     from frazil.pipelines.models import Model
@@ -32,6 +34,7 @@ log = logging.getLogger("frazil.openlineage")
 PRODUCER = "https://github.com/frazil-dev/frazil"
 COMMAND = "frazil run"  # the job that the runs of one command belong to
 CONFIG = "openlineage.yml"
+CLOSE_SECONDS = 10  # that a command waits for its last events
 
 
 def is_configured(environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> bool:
@@ -84,10 +87,15 @@ class LineageSender:
         self.run_id, self.is_open = str(uuid.uuid4()), False
         self.running: dict[str, RunStart] = {}
         self.error: str | None = None  # of the first run that failed
+        self._lock = threading.Lock()  # runs side by side start at the same time
+        self._events: SimpleQueue[RunEvent | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._send, name="openlineage", daemon=True)
+        self._thread.start()
 
     def started(self, run: RunStart) -> None:
-        if not self.is_open:
-            self.is_open = True
+        with self._lock:
+            is_first, self.is_open = not self.is_open, True
+        if is_first:
             self._emit("START", self.run_id, self._job(COMMAND, "COMMAND"), self._parent_facets())
         self.running[run.run_id] = run
         self._emit("START", run.run_id, self._job_of(run), self._child_facets(), run)
@@ -101,14 +109,26 @@ class LineageSender:
         self._emit("FAIL" if result.error else "COMPLETE", run.run_id, self._job_of(run), facets, run, result)
 
     def close(self) -> None:
-        """Ends the run of the command, and waits until events are sent."""
+        """Ends the run of the command, and waits until events are sent, but not for long."""
         for run in tuple(self.running.values()):
             self.ended(RunResult(run.pipeline, run.table, run_id=run.run_id, error="the run did not end"))
         if self.is_open:
             facets = self._parent_facets() | self._error_facets(self.error)
             self._emit("FAIL" if self.error else "COMPLETE", self.run_id, self._job(COMMAND, "COMMAND"), facets)
+        self._events.put(None)
+        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            log.warning("events of OpenLineage were not sent within %d s", CLOSE_SECONDS)
+
+    def _send(self) -> None:
+        """Sends events while the run goes on: a receiver that does not answer delays no run. After one that was not
+        sent the others are dropped, since each of them would be tried for as long.
+        """
+        with _warn():
+            while (event := self._events.get()) is not None:
+                self.client.emit(event)
         with suppress(Exception):
-            self.client.close(timeout=10)
+            self.client.close(timeout=CLOSE_SECONDS)
 
     # --- events ------------------------------------------------------------------------------------------------------
 
@@ -124,17 +144,16 @@ class LineageSender:
         from openlineage.client.event_v2 import Run, RunEvent, RunState
 
         with _warn():
-            self.client.emit(
-                RunEvent(
-                    eventType=RunState[state],
-                    eventTime=datetime.now(UTC).isoformat(),
-                    run=Run(runId=run_id, facets={**facets, **_engine_facets()}),
-                    job=job,
-                    producer=PRODUCER,
-                    inputs=list(self._inputs(run)) if run else [],
-                    outputs=[self._output(run, result)] if run else [],
-                )
+            event = RunEvent(
+                eventType=RunState[state],
+                eventTime=datetime.now(UTC).isoformat(),
+                run=Run(runId=run_id, facets={**facets, **_engine_facets()}),
+                job=job,
+                producer=PRODUCER,
+                inputs=list(self._inputs(run)) if run else [],
+                outputs=[self._output(run, result)] if run else [],
             )
+            self._events.put(event)
 
     def _job_of(self, run: RunStart) -> Any:
         from openlineage.client.facet_v2 import sql_job
@@ -288,4 +307,4 @@ def _warn() -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        log.warning("an event of OpenLineage was not sent: %s", describe_error(exc))
+        log.warning("events of OpenLineage are not sent: %s", describe_error(exc))
