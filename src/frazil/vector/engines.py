@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.vector.moved import MovedRows
 
 SAMPLE_TASK_ROWS = 65_536
-Finished = Callable[[int], None]  # is told how many segments are finished
+Finished = Callable[[int], None]  # gets the number of finished segments
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ def test_a_reader_searches_by_the_index_and_changes_none(words: Words) -> None:
     reader = words.user("read")
     nearest = reader.scan(columns="id").nearest("embedding", VECTORS[7], k=1)
     assert (nearest.to_arrow()["id"].to_pylist(), nearest.explain().files_indexed) == ([7], 1)
-    found = reader.lake.catalog.search_table("ns.words", "embedding", VECTORS[7], k=1, select=["id"])
-    assert found["id"].to_pylist() == [7]
+    rows = reader.lake.catalog.search_table("ns.words", "embedding", VECTORS[7], k=1, select=["id"])
+    assert rows["id"].to_pylist() == [7]
     assert reader.indexes.check("first").problems == ()
     words.append()
     with raises(VectorError, problem="refused"):

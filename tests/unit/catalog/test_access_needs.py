@@ -69,6 +69,8 @@ EXPECTED = {
     "changeNamespaceGrants": ["manage namespace w: a.b"],
     "listTableGrants": ["manage table w: a.b.t"],
     "changeTableGrants": ["manage table w: a.b.t"],
+    "listIndexGrants": ["manage index w: a.b.t.i"],
+    "changeIndexGrants": ["manage index w: a.b.t.i"],
     "listViewGrants": ["manage view w: a.b.v"],
     "changeViewGrants": ["manage view w: a.b.v"],
     "livez": [],
