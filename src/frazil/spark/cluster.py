@@ -8,6 +8,7 @@ soon.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import time
@@ -42,6 +43,18 @@ def is_local(master: str) -> bool:
     return master.startswith("local")
 
 
+def local_partitions(master: str, cores: int) -> str:
+    """How many partitions a shuffle makes on one machine: some for each core, not Spark's 200, of which each costs a
+    small load a task.
+
+    >>> local_partitions("local[*]", 8), local_partitions("local[2]", 8), local_partitions("local", 8)
+    ('32', '8', '8')
+    """
+    count = re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)
+    own = int(count[1]) if count else 1 if master == "local" else cores
+    return str(max(8, 4 * own))
+
+
 def place_conf(spark: SparkSettings) -> dict[str, str]:
     """The Spark settings that follow from where the work is done.
 
@@ -49,7 +62,11 @@ def place_conf(spark: SparkSettings) -> dict[str, str]:
     '8'
     """  # noqa: E501
     if is_local(spark.master):
-        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": local_partitions(spark.master, os.cpu_count() or 1),
+        }
     conf = {
         "spark.driver.host": spark.driver_host or _loopback(spark.master),
         "spark.executor.instances": _text(spark.executors),
