@@ -13,6 +13,7 @@ import trino
 from pyiceberg.types import DateType, DecimalType, StringType
 
 from frazil import Lake, Table
+from frazil.client import connect
 from tests.engines.sales_table import DAYS, DDL, ROWS_A_DAY, Sales, sales_table
 from tests.kit.stack import Project
 from tests.kit.stack_lake import stored_objects
@@ -255,7 +256,7 @@ def test_the_insert_that_brought_a_wrong_amount_is_found_and_undone(sales: Sales
     bad = sales.snapshots()[-1]
     for day in ("2024-01-19", "2024-01-20"):
         sales.add_day(day, rows=10)
-    table = Lake(sales.project.settings).table("lakehouse.sales")
+    table = Lake(catalog=connect(sales.project.settings)).table("lakehouse.sales")
     result = table.bisect("amount < 1e6")
     assert result.culprit is not None
     assert (result.culprit.entry.snapshot_id, result.good and result.good.snapshot_id) == (bad, good)

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ import psutil
 import pytest
 
 from frazil.processes import wait_until
-from frazil.spark import KAFKA_JARS, read_record, spark_conf
-from frazil.spark.warm import warm_session
+from frazil.spark import KAFKA_JARS, read_record
 from frazil.spark.warm_record import WarmRecord
 from tests.kit.stack import Project, keep_logs, make_project
 
@@ -32,6 +30,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The sales example with a warm Spark: started once, since a start takes longer than all tests."""
     project = make_project(tmp_path_factory.mktemp("warm") / "project", PYTHONPATH=str(ROOT))
     shutil.copy(ROOT / "examples/sales/lakehouse.py", project.folder)
+    shutil.copytree(ROOT / "examples/sales/models", project.folder / "models")
     try:
         project.frazil("up", "--with", "spark")
         yield project
@@ -78,6 +77,18 @@ def test_runs_use_the_warm_spark_and_leave_it_running(warm: Project) -> None:
     assert not (warm.folder / ".frazil/spark/spark.log").exists()  # no Spark was started by a run
 
 
+def test_models_side_by_side_find_the_catalog_in_the_warm_spark(warm: Project) -> None:
+    """Their sessions are made from the command's own, which alone has the catalog's settings."""
+    warm.frazil("apply", "--yes")
+    write_orders(warm, "c", 10)
+    warm.frazil("run", "daily_sales")
+    done = json.loads(warm.frazil("run", "silver.*", "--threads", "2", "--output", "json").stdout)
+    assert {result["table"]: result["status"] for result in done["results"]} == {
+        "silver.orders": "committed",
+        "silver.customers": "unchanged",
+    }
+
+
 def test_two_clients_at_once_have_accumulators_and_callbacks_of_their_own(warm: Project) -> None:
     clients = [start(warm, "count_in_tasks") for _ in range(2)]
     first, second = map(answer, clients)
@@ -114,14 +125,10 @@ def _python_workers(pid: int) -> int:
 
 
 def test_other_settings_and_other_jars_are_named(warm: Project) -> None:
-    settings, reasons = warm.settings, list[str]()
-    spark = settings.spark.model_copy(update={"driver_memory": "3g"})
-    with ExitStack() as stack:
-        other = settings.model_copy(update={"spark": spark})
-        assert warm_session(stack, other, spark_conf, "test", KAFKA_JARS, reasons.append) is None
-        assert warm_session(stack, settings, spark_conf, "test", ["org.example:x:1"], reasons.append) is None
-    assert "setting spark.driver.memory is '3g' here and '2g' there" in reasons[0]
-    assert "it has no jar org.example:x:1" in reasons[1]
+    (memory,) = answer(start(warm, "reasons", "3g", *KAFKA_JARS))["result"]
+    (jar,) = answer(start(warm, "reasons", "2g", "org.example:x:1"))["result"]
+    assert "setting spark.driver.memory is '3g' here and '2g' there" in memory
+    assert "it has no jar org.example:x:1" in jar
 
 
 def test_the_secret_is_in_no_command_line_and_no_log_and_the_file_is_private(warm: Project) -> None:
@@ -152,10 +159,9 @@ def test_a_stranger_without_the_secret_gets_nothing(warm: Project) -> None:
 
 
 def test_a_warm_spark_that_died_is_reported(warm: Project) -> None:
-    dead, reasons = record(warm), list[str]()
+    dead = record(warm)
     os.kill(dead.pid, signal.SIGKILL)
     assert wait_until(lambda: not dead.is_alive, 60)
-    with ExitStack() as stack:
-        assert warm_session(stack, warm.settings, spark_conf, "test", (), reasons.append) is None
-    assert reasons[0].startswith("the warm Spark is not used, a new one is started: it has ended")
+    (reason,) = answer(start(warm, "reasons", "2g"))["result"]
+    assert reason.startswith("the warm Spark is not used, a new one is started: it has ended")
     assert wait_until(lambda: warm.status()["spark"]["state"] == "failed", 60)  # the JVM ends with its parent

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.config import load_settings
-from frazil.spark import spark_session
+from frazil.spark import spark_conf, spark_session
+from frazil.spark.warm import warm_session
 
 
 def count_in_tasks(spark: SparkSession, _: Path) -> object:
@@ -64,7 +66,18 @@ def work_for_ever(spark: SparkSession, started: Path) -> object:
     return spark.range(0, 1, 1, 1).mapInArrow(work, "id bigint").collect()
 
 
-def main(what: str, file: str = ".") -> None:
+def reasons(memory: str, *jars: str) -> list[str]:
+    """Why a command with this driver memory and these jars does not use the warm Spark."""
+    settings, said = load_settings(flags={"spark.driver_memory": memory}), list[str]()
+    with ExitStack() as stack:
+        assert warm_session(stack, settings, spark_conf, "test", jars, said.append) is None
+    return said
+
+
+def main(what: str, file: str = ".", *more: str) -> None:
+    if what == "reasons":
+        print(json.dumps({"result": reasons(file, *more)}))
+        return
     settings = load_settings()
     with spark_session(settings, app_name=what, log=Path("own-spark.log"), tell=print) as spark:
         jvm = spark.sparkContext._jvm

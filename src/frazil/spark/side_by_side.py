@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
+
+from frazil.spark.messages import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,9 +51,10 @@ class SideBySide:
             return self._free.pop() if self._free else self._another()
 
     def _another(self) -> SparkSession:
-        """A session with the settings of the first one."""
+        """A session with the settings of the first one. In a warm Spark, those of the catalog are the session's own."""
         spark = self.first.newSession()
         for key, value in self.first.conf.getAll.items():
-            if spark.conf.get(key, None) != value and spark.conf.isModifiable(key):
-                spark.conf.set(key, value)
+            if spark.conf.get(key, None) != value:
+                with suppress(*spark_errors()):  # a setting of the whole application: it is the same here
+                    spark.conf.set(key, value)
         return spark

@@ -38,6 +38,8 @@ HOST = "127.0.0.1"
 LINE_BYTES = 4096
 HELLO_SECONDS = 5.0
 JVM_POLL_SECONDS = 1.0
+CATALOG = "spark.sql.catalog."
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 log = logging.getLogger(__name__)
 
 
@@ -114,6 +116,7 @@ class Seat:
 
     def __init__(self, spark: SparkSession, *, tag: str) -> None:
         jvm: Any = spark.sparkContext._jvm
+        self.jvm = jvm
         self.context, self.tag, self.secret = spark.sparkContext._jsc.sc(), tag, secrets.token_hex(32)
         self.session = spark._jsparkSession.newSession()
         jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self.session)
@@ -138,8 +141,17 @@ class Seat:
         try:
             self.cancel()
             self.gateway.shutdown()
+            self._close_catalogs()
         except spark_errors():  # the JVM may be ending
             log.info("a client's session could not be closed", exc_info=True)
+
+    def _close_catalogs(self) -> None:
+        """Ends the connections and threads of the session's Iceberg catalogs, which Spark keeps open."""
+        conf = self.jvm.scala.jdk.javaapi.CollectionConverters.asJava(self.session.conf().getAll())
+        manager = self.session.sessionState().catalogManager()
+        for key, implementation in dict(conf).items():
+            if key.startswith(CATALOG) and "." not in key[len(CATALOG) :] and implementation == ICEBERG_CATALOG:
+                manager.catalog(key[len(CATALOG) :]).icebergCatalog().close()
 
 
 def start_spark(plan: DriverPlan) -> tuple[SparkSession, dict[str, str]]:
