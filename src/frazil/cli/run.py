@@ -37,7 +37,9 @@ DAY = click.DateTime(["%Y-%m-%d"])
 @click.option("--since", type=DAY, metavar="DAY", help="Compute the partitions from this day on again.")
 @click.option("--until", type=DAY, metavar="DAY", help="Compute the partitions up to this day again.")
 @click.option("--env", metavar="NAME", help="Read and write the branches of an environment, and leave main alone.")
-@click.option("--threads", type=click.IntRange(min=1), help="Compute so many tables at once; by default spark.threads.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="How many tables to compute at the same time; default: spark.threads."
+)
 @adopt_option
 @OUTPUT
 @click.pass_obj
