@@ -7,6 +7,7 @@ import json
 import socket
 import sys
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 
 import frazil
@@ -18,7 +19,6 @@ from frazil.services.service import Report, Service, silent
 from frazil.spark import DriverPlan, is_local, read_record, session_environment, spark_conf, warm_jars
 
 PLAN = "plan.json"
-VERSION = "4.1.3"
 
 
 class Spark(Service):
@@ -33,7 +33,7 @@ class Spark(Service):
         return f"{ports.HOST}:{self.port}"
 
     def version(self) -> str:
-        return VERSION
+        return metadata.version("pyspark")
 
     def prepare(self, report: Report = silent) -> None:
         """Finds Java and the jars, or downloads them."""
