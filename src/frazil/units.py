@@ -55,6 +55,16 @@ def split_ms(number: int) -> list[tuple[int, str]]:
     return parts
 
 
+def age(number: int) -> str:
+    """A number of milliseconds in the largest unit that it fills, cut off.
+
+    >>> age(999), age(61_000), age(7_199_000), age(3 * 86_400_000)
+    ('0 seconds', '1 minute', '1 hour', '3 days')
+    """
+    unit = next((unit for unit, length in _DURATIONS_MS.items() if unit != "ms" and number >= length), "second")
+    return count(number // _DURATIONS_MS[unit], unit)
+
+
 def parse_age(text: str) -> int | None:
     """The milliseconds of an age such as `30m`, `24h` or `7d`; None if the text is not one.
 

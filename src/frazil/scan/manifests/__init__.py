@@ -8,6 +8,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.scan.manifests.avro import read_bounds
+    from frazil.scan.manifests.avro_schema import AvroError, parse_schema
     from frazil.scan.manifests.bounds import (
         BYTES,
         DAY_UNITS,
@@ -38,6 +39,7 @@ __all__ = [
     "DAY_UNITS",
     "REAL",
     "WHOLE",
+    "AvroError",
     "Candidates",
     "EntryColumns",
     "Manifest",
@@ -54,6 +56,7 @@ __all__ = [
     "folders_of",
     "has_dots",
     "in_portions",
+    "parse_schema",
     "read_bounds",
     "read_entries",
     "real_folder",

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from frazil.scan.reading.datafile import FileReader
     from frazil.scan.reading.extras import EXTRAS, ROW_ID, UPDATED, Extras
     from frazil.scan.reading.nearest import NearestRequest, NearestRows, Searchable
-    from frazil.scan.reading.positions import Positions, kept_rows
+    from frazil.scan.reading.openfile import OpenFile, Rows
+    from frazil.scan.reading.positions import VECTOR_MAGIC, Positions, kept_rows
     from frazil.scan.reading.project import Misfit, file_columns
     from frazil.scan.reading.read import (
         differing_files,
@@ -31,17 +32,20 @@ __all__ = [
     "EXTRAS",
     "ROW_ID",
     "UPDATED",
+    "VECTOR_MAGIC",
     "BatchReader",
     "Extras",
     "FileReader",
     "Misfit",
     "NearestRequest",
     "NearestRows",
+    "OpenFile",
     "Positions",
     "ReadPlan",
     "Removals",
     "RowGroup",
     "RowScan",
+    "Rows",
     "Searchable",
     "arrow_schema",
     "as_filter",

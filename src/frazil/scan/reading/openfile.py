@@ -20,6 +20,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import extract_field_ids
 
 from frazil.scan.reading.batches import BatchReader, find_fields, identity_values, leaves
+from frazil.scan.reading.dictionaries import repeated_texts
 from frazil.scan.reading.equality import EqualitySet
 from frazil.scan.reading.extras import Extras
 from frazil.scan.reading.positions import NONE, Positions, among, kept_rows
@@ -89,8 +90,11 @@ class OpenFile:
 
     def __init__(self, task: FileTask, source: Any, plan: ReadPlan) -> None:
         self._plan, self._task = plan, task
-        self._parquet = pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
+        self._parquet = _open(source)
         self._columns = file_columns(self._parquet.schema_arrow, plan.table.name_mapping)
+        if texts := repeated_texts(self._parquet.metadata, self._columns, plan.fields):
+            self._parquet = _open(source, metadata=self._parquet.metadata, read_dictionary=texts)
+            self._columns = file_columns(self._parquet.schema_arrow, plan.table.name_mapping)
         self._extras = Extras(plan.fields, task, self._columns)
         metadata = self._parquet.metadata
         self.groups = all_groups(metadata)
@@ -212,6 +216,10 @@ class OpenFile:
     @property
     def _held_rows(self) -> int:
         return HELD_BATCHES * self._plan.batch_rows
+
+
+def _open(source: Any, **how: Any) -> pq.ParquetFile:
+    return pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us", **how)
 
 
 def _mask(table: pa.Table, start: int, rows: Rows | Chosen, test: BatchReader) -> pa.ChunkedArray:

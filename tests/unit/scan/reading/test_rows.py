@@ -51,14 +51,19 @@ def field(name: str, kind: pa.DataType, number: int | None = None) -> pa.Field:
 
 
 def table_of(
-    folder: Path, schema: Schema, *files: pa.Table, spec: PartitionSpec = NONE, partition: tuple[Any, ...] = ()
+    folder: Path,
+    schema: Schema,
+    *files: pa.Table,
+    spec: PartitionSpec = NONE,
+    partition: tuple[Any, ...] = (),
+    group_rows: int = 2,
 ) -> RealTable:
     """A table with files as they are, whatever the schema says."""
     table = RealTable(folder, schema, [spec])
     result = []
     for at, content in enumerate(files):
         path = str(folder / f"f{at}.parquet")
-        pq.write_table(content, path, row_group_size=2)
+        pq.write_table(content, path, row_group_size=group_rows)
         result.append(MadeFile(path, [{}] * len(content), spec, partition, Stats(bounds=False, counts=False)))
     table.append(result)
     return table
