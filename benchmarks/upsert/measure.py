@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.table.update import UpgradeFormatVersionUpdate
 
 from benchmarks.report import Figure, Options, compare
 from benchmarks.upsert.rows import SCHEMA, base_rows, change_rows
+from frazil.client import Change
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -27,6 +29,9 @@ MOST_CPU = 1.15  # times what a plain MERGE takes
 LEAST_FASTER = 50.0  # than PyIceberg's upsert
 FILE_BYTES = 32 << 20
 MODES = ("copy-on-write", "merge-on-read")
+VECTORS = "merge-on-read, format 3"
+FLAT = 0.8  # of the memory with ten times the rows, at least: it does not grow with the table
+MORE_ROWS = 10
 _numbers = count()
 
 
@@ -68,13 +73,19 @@ def measure_all(options: Options) -> list[Figure]:
         bench = _Bench(connect(uri=server.uri), server.uri, Path(text))
         bench.catalog.create_namespace("bench")
         bench.write_changes(size.python_rows, size.python_changes, deletes=False)
-        python = bench.in_turns(("python", "pyiceberg"), size.python_rows, MODES[0], 1)
+        marked = bench.in_turns(("python", "pyiceberg"), size.python_rows, MODES[1], 1)
+        vectors = bench.run("python", size.python_rows, VECTORS)
+        python = bench.run("python", size.python_rows, MODES[0])
+        check_same([marked["python"], vectors, python])
         raw = bench.run("raw", size.python_rows, MODES[0])
+        bench.write_changes(MORE_ROWS * size.python_rows, size.python_changes, deletes=False)
+        larger = bench.run("python", MORE_ROWS * size.python_rows, MODES[1])
         bench.write_changes(size.two_rows, size.two_changes, deletes=False)
         two = bench.in_turns(("python-two", "pyiceberg-two"), size.two_rows, MODES[0], 1)
         bench.write_changes(size.rows, size.changes, deletes=True)
         spark = {mode: bench.in_turns(("ours", "merge"), size.rows, mode, size.rounds) for mode in MODES}
-    return [*_spark_figures(size, spark), *_python_figures(size, python, raw, two)]
+    python_costs = PythonCosts(marked["python"], marked["pyiceberg"], vectors, python, raw, larger)
+    return [*_spark_figures(size, spark), *_python_figures(size, python_costs), _two_columns(size, two)]
 
 
 def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure]:
@@ -95,27 +106,64 @@ def _spark_figures(size: Size, spark: dict[str, dict[str, Cost]]) -> list[Figure
     return figures
 
 
-def _python_figures(size: Size, values: dict[str, Cost], raw: Cost, two: dict[str, Cost]) -> list[Figure]:
+@dataclass(frozen=True)
+class PythonCosts:
+    """The cases in plain Python, with a key of one column."""
+
+    marked: Cost
+    pyiceberg: Cost
+    vectors: Cost
+    copied: Cost
+    raw: Cost
+    larger: Cost
+
+
+def _python_figures(size: Size, costs: PythonCosts) -> list[Figure]:
     what = f"{size.python_changes:,} changes into {size.python_rows:,} rows"
-    ours, peer = values["python"], values["pyiceberg"]
-    less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
+    marked, peer, name = costs.marked, costs.pyiceberg, "PyIceberg's upsert"
+    goal = LEAST_FASTER if size is FULL else None
+    modes = {MODES[1]: marked, VECTORS: costs.vectors, MODES[0]: costs.copied}
+    figures = []
+    for mode, cost in modes.items():
+        own_goal = goal if mode == MODES[1] else None
+        figures += [
+            compare(f"Python, {what}, {mode}, s", cost.wall_s, peer.wall_s, name, goal=own_goal, less_is_better=True),
+            compare(f"Python, {what}, {mode}, CPU s", cost.cpu_s, peer.cpu_s, name, less_is_better=True),
+            compare(f"Python, {what}, {mode}, peak MB", cost.peak_mb, peer.peak_mb, name, less_is_better=True),
+        ]
+    read_and_written, rows = "pyarrow: files read and written once", MORE_ROWS * size.python_rows
+    flat = FLAT if size is FULL else None
     return [
+        *figures,
         compare(
-            f"Python, {what}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", goal=LEAST_FASTER, less_is_better=True
+            f"Python, {what}, {MODES[0]}, CPU s",
+            costs.copied.cpu_s,
+            costs.raw.cpu_s,
+            read_and_written,
+            less_is_better=True,
         ),
-        compare(f"Python, {what}, CPU s", ours.cpu_s, peer.cpu_s, "PyIceberg's upsert", less_is_better=True),
         compare(
-            f"Python, {what}, CPU s", ours.cpu_s, raw.cpu_s, "pyarrow: files read and written once", less_is_better=True
+            f"Python, {size.python_changes:,} changes into {rows:,} rows, {MODES[1]}, peak MB",
+            costs.larger.peak_mb,
+            marked.peak_mb,
+            f"the same into {size.python_rows:,} rows",
+            goal=flat,
+            less_is_better=True,
         ),
-        compare(f"Python, {what}, peak MB", ours.peak_mb, peer.peak_mb, "PyIceberg's upsert", less_is_better=True),
         compare(
-            f"Python, {less}, s",
-            two["python-two"].wall_s,
-            two["pyiceberg-two"].wall_s,
-            "PyIceberg's upsert",
+            f"Python, {size.python_changes:,} changes into {rows:,} rows, {MODES[1]}, CPU s",
+            costs.larger.cpu_s,
+            marked.cpu_s,
+            f"the same into {size.python_rows:,} rows",
             less_is_better=True,
         ),
     ]
+
+
+def _two_columns(size: Size, two: dict[str, Cost]) -> Figure:
+    less = f"{size.two_changes:,} changes into {size.two_rows:,} rows, a key of two columns"
+    ours, peer = two["python-two"], two["pyiceberg-two"]
+    return compare(f"Python, {less}, s", ours.wall_s, peer.wall_s, "PyIceberg's upsert", less_is_better=True)
 
 
 @dataclass(frozen=True)
@@ -132,9 +180,7 @@ class _Bench:
         for _ in range(rounds):
             for writer in writers:
                 turns[writer].append(self.run(writer, rows, mode))
-        all_costs = [cost for costs in turns.values() for cost in costs]
-        if len({(cost.rows, cost.checksum) for cost in all_costs}) != 1:
-            raise RuntimeError(f"{' and '.join(writers)} did not come to the same rows: {all_costs}")
+        check_same([cost for costs in turns.values() for cost in costs])
         return {writer: _typical(costs) for writer, costs in turns.items()}
 
     def run(self, writer: str, rows: int, mode: str) -> Cost:
@@ -148,20 +194,30 @@ class _Bench:
         checked = live.scan(selected_fields=("id", "version", "amount", "note")).to_arrow()
         cost = Cost(**json.loads(done.stdout.splitlines()[-1]), rows=checked.num_rows, checksum=_checksum(checked))
         self.catalog.purge_table(table)
-        text = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.1f} CPU s {cost.wall_s:6.1f} s {cost.peak_mb:6.0f} MB"
-        print(f"  {writer:13s} {mode:14s} {text}", flush=True)
+        text = f"{cost.rows:>10,} rows in the end: {cost.cpu_s:6.2f} CPU s {cost.wall_s:6.2f} s {cost.peak_mb:6.0f} MB"
+        print(f"  {writer:13s} {mode:23s} {text}", flush=True)
         return cost
 
     def _make_table(self, rows: int, mode: str) -> str:
         import frazil.sinks
 
         name = f"bench.t{next(_numbers)}"
-        properties = {"write.merge.mode": mode, "write.target-file-size-bytes": str(FILE_BYTES)}
+        merge_mode, _, version = mode.partition(", format ")
+        properties = {"write.merge.mode": merge_mode, "write.target-file-size-bytes": str(FILE_BYTES)}
         self.catalog.create_table(name, SCHEMA, properties=properties)
         with frazil.sinks.open(name, name="base", catalog=self.catalog, flush_rows=None) as sink:
             for piece in base_rows(rows):
                 sink.write(piece)
+        if version:
+            upgrade = UpgradeFormatVersionUpdate(format_version=int(version))
+            self.catalog.commit_changes([Change(self.catalog.load_table(name).name(), (), (upgrade,))])
         return name
+
+
+def check_same(costs: Sequence[Cost]) -> None:
+    """Refuses figures of writers that did not do the same."""
+    if len({(cost.rows, cost.checksum) for cost in costs}) != 1:
+        raise RuntimeError(f"the writers did not come to the same rows: {costs}")
 
 
 def _checksum(rows: pa.Table) -> tuple[object, ...]:

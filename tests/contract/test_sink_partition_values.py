@@ -137,6 +137,9 @@ def test_every_value_survives_merges_upkeep_upserts_and_replacement(
     for step in ("compact", "manifests"):
         assert keeper.perform(keeper.plan(step)).problems == ()
     write(catalog, rows.slice(0, rows.num_rows // 2), mode="upsert", key="id", name="u")
+    catalog.load_table(NAME).transaction().set_properties({"write.merge.mode": "merge-on-read"}).commit_transaction()
+    write(catalog, rows.slice(rows.num_rows // 3, rows.num_rows // 3), mode="upsert", key="id", name="m")
+    assert wrong_values(catalog, duck, rows) == {"pyiceberg": [], "duckdb": [], "frazil": []}
     layout = TableLayout.of(catalog.load_table(NAME))
     replacing = Buffer(layout)
     replacing.add(rows)

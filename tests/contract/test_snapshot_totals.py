@@ -79,6 +79,11 @@ def upsert(catalog: FrazilCatalog, table: Table) -> None:
         sink.write(rows(3, 30), position=1)
 
 
+def mark(catalog: FrazilCatalog, table: Table) -> None:
+    table.transaction().set_properties({"write.merge.mode": "merge-on-read"}).commit_transaction()
+    upsert(catalog, table)
+
+
 def replace(catalog: FrazilCatalog, table: Table) -> None:
     layout = TableLayout.of(table.refresh())
     buffer = Buffer(layout)
@@ -104,7 +109,7 @@ def rewrite(catalog: FrazilCatalog, table: Table) -> None:
 
 
 WRITERS: dict[str, Callable[[FrazilCatalog, Table], None]] = {
-    writer.__name__: writer for writer in (append, take_over, upsert, replace, roll_back, rewrite)
+    writer.__name__: writer for writer in (append, take_over, upsert, mark, replace, roll_back, rewrite)
 }
 
 

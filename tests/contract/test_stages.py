@@ -134,6 +134,15 @@ def test_rows_of_others_that_come_meanwhile_are_kept_and_audited_too(lake: Stage
     assert (lake.ids(), lake.ids("check"), lake.problems()) == ([7, 9], [1, 7, 9], ())
 
 
+def test_a_driver_whose_branch_another_run_has_removed_fails_as_overtaken(lake: StagedTable) -> None:
+    driver = lake.open()
+    stage, _ = driver.stages.begin()
+    driver.stages.drop(stage)
+    with pytest.raises(PipelineError) as refused:
+        driver.stages.table_at(stage)
+    assert (refused.value.problem, lake.problems()) == ("overtaken", ())
+
+
 def test_a_driver_that_is_taken_over_while_it_stages_publishes_nothing(lake: StagedTable) -> None:
     def overtake(step: str) -> None:
         if step == "staged":

@@ -14,13 +14,8 @@ from frazil.client import connect
 from frazil.config import load_settings
 from frazil.pipelines.upsert.frames import UpsertFrames
 from frazil.spark.session import spark_session
+from tests.kit.spark_lake import CONF
 
-# A JVM that will not live long should not spend its time on compiling itself.
-CONF = {
-    "spark.master": "local[2]",
-    "spark.conf.spark.sql.shuffle.partitions": "2",
-    "spark.conf.spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 COLUMNS = ("id", "region", "version", "value", "op")
 
 

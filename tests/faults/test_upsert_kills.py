@@ -30,13 +30,15 @@ MOST_STEPS = 30
 MOST_SPARK_STEPS = 16  # of two batches: a take-over has four, a batch six
 LONGEST_BATCH_SECONDS = 3.0
 COW, MOR = "copy-on-write", "merge-on-read"
+FORMATS = {COW: (COW, "2"), "position deletes": (MOR, "2"), "deletion vectors": (MOR, "3")}
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[UpsertLake]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UpsertLake]:
+    mode, version = FORMATS[getattr(request, "param", COW)]
     with running_catalog(tmp_path / "catalog") as server:
-        upsert_lake = UpsertLake(Job("iceberg", server.uri, 0, connection=server.properties, merge_mode=COW))
-        upsert_lake.create([])
+        upsert_lake = UpsertLake(Job("iceberg", server.uri, 0, connection=server.properties, merge_mode=mode))
+        upsert_lake.create([], **{"format-version": version})
         yield upsert_lake
 
 
@@ -62,10 +64,11 @@ def one_fault(lake: UpsertLake, job: Job, chance: random.Random) -> None:
 
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("sink.exactly-once")
+@pytest.mark.parametrize("lake", FORMATS, indirect=True)
 def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionary(
     lake: UpsertLake, campaign: Campaign
 ) -> None:
-    chance, faults = campaign.random(), campaign.size(short=8, full=300)
+    chance, faults = campaign.random(), campaign.size(short=8 if lake.job.merge_mode == COW else 4, full=300)
     for number in range(1, faults + 1):
         one_fault(lake, replace(lake.job, until=number * ROWS_A_ROUND), chance)
     assert run(replace(lake.job, until=faults * ROWS_A_ROUND)) == 0
@@ -73,7 +76,17 @@ def test_whatever_happens_to_its_writers_the_sink_leaves_the_rows_of_a_dictionar
     assert lake.problems() == ()
 
 
-@pytest.mark.parametrize(("rule", "is_right"), [("", True), ("guard", False), ("fence", False)])
+@pytest.mark.parametrize(
+    ("lake", "rule", "is_right"),
+    [
+        (COW, "", True),
+        (COW, "guard", False),
+        (COW, "fence", False),
+        ("position deletes", "", True),
+        ("deletion vectors", "guard", False),
+    ],
+    indirect=["lake"],
+)
 def test_a_zombie_in_a_build_without_a_rule_is_seen_to_bring_changes_in_again(
     lake: UpsertLake, rule: str, is_right: bool
 ) -> None:

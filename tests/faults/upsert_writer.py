@@ -82,9 +82,9 @@ def expected(until: int) -> tuple[list[Row], list[str]]:
 class UpsertLake(IcebergLake):
     """A table of the changes."""
 
-    def create(self, partition_by: list[str]) -> None:
+    def create(self, partition_by: list[str], **properties: str) -> None:
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
-        self.catalog.create_table(self.name, SCHEMA, properties={"write.merge.mode": self.job.merge_mode})
+        self.catalog.create_table(self.name, SCHEMA, properties={"write.merge.mode": self.job.merge_mode, **properties})
 
     def rows(self) -> tuple[list[Row], list[str]]:
         """What is in the table and in the quarantine, as `expected` says it."""

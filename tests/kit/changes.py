@@ -18,6 +18,14 @@ SCHEMA = Schema(
     NestedField(4, "value", StringType(), required=True),
 )
 
+MERGE_ON_READ = {"write.merge.mode": "merge-on-read"}
+# How upserts of a table are written, by its properties: files that are rewritten; rows that are marked as deleted.
+WAYS: dict[str, dict[str, str]] = {
+    "copy-on-write": {},
+    "position deletes": MERGE_ON_READ,
+    "deletion vectors": {**MERGE_ON_READ, "format-version": "3"},
+}
+
 
 def change(
     number: int, version: int, value: str | None = None, *, region: str = "north", op: str = "u"

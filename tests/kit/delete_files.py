@@ -25,7 +25,9 @@ from pyiceberg.typedef import Record
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.write.commit.builder import guards, move_ref, next_snapshot
-from frazil.write.commit.manifests import write_list
+from frazil.write.commit.entries import write_entries
+from frazil.write.commit.format3 import write_list_v3
+from frazil.write.commit.manifests import read_list, write_list
 
 POSITIONS = pa.schema(
     [
@@ -84,14 +86,23 @@ def _commit(catalog: FrazilCatalog, table: Table, rows: pa.Table, **facts: Any) 
     )
     metadata, parent = table.metadata, table.current_snapshot()
     assert parent is not None
-    new_id = metadata.new_snapshot_id()
-    location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
-    with _DeleteWriter(table.spec(), table.schema(), table.io.new_output(location), new_id, "null") as writer:
-        writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=new_id, data_file=file))
-    manifests = [writer.to_manifest_file(), *parent.manifests(table.io)]
-    listed = write_list(table, manifests, snapshot_id=new_id, parent_id=parent.snapshot_id, attempt=1)
+    new_id, row_ids = metadata.new_snapshot_id(), {}
+    entry = ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=new_id, data_file=file)
+    where: dict[str, Any] = {"snapshot_id": new_id, "parent_id": parent.snapshot_id, "attempt": 1}
+    if metadata.format_version >= 3:
+        file.spec_id = table.spec().spec_id
+        manifest = write_entries(
+            table, [entry], spec_id=file.spec_id, content=ManifestContent.DELETES, snapshot_id=new_id
+        )
+        written = write_list_v3(table, [manifest, *read_list(table, parent)], **where)
+        listed, row_ids = written.location, {"first_row_id": written.first_row_id, "added_rows": written.added_rows}
+    else:
+        location = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
+        with _DeleteWriter(table.spec(), table.schema(), table.io.new_output(location), new_id, "null") as writer:
+            writer.add_entry(entry)
+        listed = write_list(table, [writer.to_manifest_file(), *parent.manifests(table.io)], **where)
     snapshot = next_snapshot(
         metadata, parent, snapshot_id=new_id, manifest_list=listed, summary=Summary(Operation.DELETE)
-    )
+    ).model_copy(update=row_ids)
     updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(metadata, "main", new_id))
     catalog.commit_changes([Change(table.name(), guards(metadata, "main", parent.snapshot_id), updates)])

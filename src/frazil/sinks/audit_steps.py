@@ -18,7 +18,7 @@ from frazil.protocol import (
     SUMMARY_STAGED_BY,
 )
 from frazil.sinks.audit_line import Line, Step
-from frazil.write.commit import MAIN, PartProgress, Progress, read_progress
+from frazil.write.commit import MAIN, PartProgress, Progress, count_marked, read_progress
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -104,7 +104,7 @@ def _iceberg_step(snapshot: Snapshot) -> Step:
         staged=SUMMARY_STAGED_BY in summary,
         operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
         added=int(summary.get("added-records", 0)),
-        deleted=int(summary.get("deleted-records", 0)) + int(summary.get("added-position-deletes", 0)),
+        deleted=int(summary.get("deleted-records", 0)) + count_marked(summary),
     )
 
 

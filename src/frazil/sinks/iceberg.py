@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -58,18 +58,24 @@ class IcebergTarget:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     key: Sequence[str] = ()  # by which rows are upserted; its quarantine then says so, for a replay appends
     quarantine_ref: str = MAIN  # the branch of the quarantine that gets refused rows; made if it is not there
+    formats: Collection[int] = field(default=(1, 2), kw_only=True)  # versions of the format that can be written
     # as it was loaded a moment ago, for the first who needs it
     table: Table | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._publisher = Publisher(self.catalog, self.identifier, self.ref, self.retry)
         self.table = self.table or load_existing(self.catalog, self.identifier)
-        self._metadata, self._layout = self.table.metadata, TableLayout.of(self.table)
+        self._metadata, self._layout = self.table.metadata, self._layout_of(self.table)
 
     @property
     def layout(self) -> TableLayout:
         """The table as it was seen last; a commit may find that others have changed it."""
         return self._layout
+
+    @property
+    def format_version(self) -> int:
+        """The version of the table's format."""
+        return self._metadata.format_version
 
     def progress(self) -> Progress:
         """The progress of every part that writes to the ref."""
@@ -165,7 +171,7 @@ class IcebergTarget:
                 raise SchemaMismatch(
                     self._layout.name, names[0], expected="a column that can be added", got=str(exc)
                 ) from exc
-            self._layout = TableLayout.of(load_existing(self.catalog, self.identifier))
+            self._layout = self._layout_of(load_existing(self.catalog, self.identifier))
             return
         raise SinkError(
             f"{self._layout.name}: columns {', '.join(names)} could not be added: others kept changing the schema",
@@ -207,7 +213,10 @@ class IcebergTarget:
         """A sink that is open waits for a catalog that is away, here as in its commits."""
         return until_decided(lambda _: load(), name=".".join(self.identifier), retry=self.retry)
 
+    def _layout_of(self, table: Table) -> TableLayout:
+        return TableLayout.of(table, formats=self.formats)
+
     def _renewed(self, table: Table) -> TableLayout:
-        fresh = TableLayout.of(table)
+        fresh = self._layout_of(table)
         same = self._layout.schema.schema_id == fresh.schema.schema_id and self._layout == fresh
         return self._layout if same else fresh

@@ -31,7 +31,7 @@ from frazil.write.commit import (
     until_decided,
 )
 from frazil.write.files import WrittenFile, check_present
-from frazil.write.upsert import Ops, ReplaceRows, Upsert, UpsertRules
+from frazil.write.upsert import FORMATS, Ops, ReplaceRows, Upsert, UpsertRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +176,7 @@ def upsert(
 ) -> WriteResult:
     """Applies rows as changes by key, in one commit."""
     rules = UpsertRules.of(key, sequence, op)
-    target = OneWriteTarget(catalog, identifier, branch, key=rules.key)
+    target = OneWriteTarget(catalog, identifier, branch, key=rules.key, formats=FORMATS)
     with _OneUpsert(target, WRITER, rules, options=_options(options)) as sink:
         sink.write(rows)
     return target.result

@@ -27,7 +27,7 @@ from frazil.sinks.python import Options, as_catalog, part_name, sink_options
 from frazil.sinks.sink import ArrowSink
 from frazil.sinks.upsert_sink import UpsertSink
 from frazil.write.commit import MAIN, RetryPolicy
-from frazil.write.upsert import Ops, UpsertRules
+from frazil.write.upsert import FORMATS, Ops, UpsertRules
 
 if TYPE_CHECKING:
     from frazil.sinks.bytewax import TableSink
@@ -226,8 +226,10 @@ class _Where:
     def open(self, rules: UpsertRules | None) -> IcebergTarget | DeltaTarget:
         """The target of commits."""
         if self.location is None:
-            key = rules.key if rules else ()
-            return IcebergTarget(as_catalog(self.catalog), self.identifier, self.branch, self.retry, key)
+            catalog = as_catalog(self.catalog)
+            if rules is None:
+                return IcebergTarget(catalog, self.identifier, self.branch, self.retry)
+            return IcebergTarget(catalog, self.identifier, self.branch, self.retry, rules.key, formats=FORMATS)
         try:
             from frazil.sinks.delta import DeltaTarget
         except ModuleNotFoundError as exc:

@@ -12,7 +12,7 @@ from frazil.scan.planning import ScanCache
 from frazil.sinks.sink import ArrowSink, SinkOptions
 from frazil.write.commit import Claim, PartProgress
 from frazil.write.files import TableLayout, WrittenFile
-from frazil.write.upsert import ChangeContract, Changes, Upsert, UpsertRules, relay_columns
+from frazil.write.upsert import ChangeContract, Changes, Upsert, UpsertRules, merges_on_read, relay_columns
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
@@ -64,6 +64,7 @@ class UpsertSink(ArrowSink):
         part_number: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        merges_on_read(target.layout, target.format_version)  # refuses a table before another writer is fenced
         self._rules, self._iceberg = rules, target
         self._cache = ScanCache(self._read, max_bytes=CACHE_BYTES)
         super().__init__(target, part, options=options, part_number=part_number, clock=clock)
@@ -90,7 +91,7 @@ class UpsertSink(ArrowSink):
     ) -> PartProgress:
         waiting, layout = self._changes.take(), self._iceberg.layout
         contract = cast(ChangeContract, self._contract)
-        rows = pa.concat_tables([contract.arrow.empty_table(), *waiting])
+        rows = pa.concat_tables(waiting) if waiting else contract.arrow.empty_table()
         changes = Changes.of(rows, self._rules, layout)
         upsert = Upsert(
             self._iceberg.identifier,

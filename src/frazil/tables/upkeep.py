@@ -13,7 +13,9 @@ from frazil.protocol import (
     PROPERTY_MIN_INPUT_FILES,
     PROPERTY_MIN_SNAPSHOTS,
     PROPERTY_ORPHAN_AGE_MS,
+    PROPERTY_ORPHANS_ENABLED,
     PROPERTY_TARGET_FILE_BYTES,
+    PROPERTY_UPKEEP_ENABLED,
 )
 from frazil.units import parse_age
 
@@ -31,6 +33,8 @@ class Upkeep:
     - `min_input_files`: the number of small files in a partition that starts a compaction.
     - `keep_days` and `keep_snapshots`: a snapshot expires when it is older *and* that many newer ones are kept.
     - `orphans_older_than`: files that nothing leads to are removed at this age: `"3d"`, `"12h"`.
+    - `enabled`: whether the catalog maintains the table by itself (`frazil serve --upkeep`, `frazil upkeep`).
+    - `remove_orphans`: whether the catalog also removes orphan files by itself.
     """
 
     target_file_size: str | int | None = None
@@ -38,6 +42,8 @@ class Upkeep:
     keep_days: float | None = None
     keep_snapshots: int | None = None
     orphans_older_than: str | None = None
+    enabled: bool | None = None
+    remove_orphans: bool | None = None
 
     def properties(self, *, table: str) -> dict[str, str]:
         """The same as properties of the table.
@@ -51,6 +57,8 @@ class Upkeep:
             PROPERTY_MAX_SNAPSHOT_AGE_MS: None if self.keep_days is None else _days(self.keep_days, table),
             PROPERTY_MIN_SNAPSHOTS: _whole(self.keep_snapshots, "keep_snapshots", 1, table),
             PROPERTY_ORPHAN_AGE_MS: _age(self.orphans_older_than, table),
+            PROPERTY_UPKEEP_ENABLED: _flag(self.enabled, "enabled", table),
+            PROPERTY_ORPHANS_ENABLED: _flag(self.remove_orphans, "remove_orphans", table),
         }
         return {key: str(value) for key, value in values.items() if value is not None}
 
@@ -90,6 +98,12 @@ def _whole(value: int | None, name: str, least: int, table: str) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
         raise _wrong(table, name, value, f"a whole number from {least}")
     return value
+
+
+def _flag(value: bool | None, name: str, table: str) -> str | None:
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(table, name, value, "True or False")
+    return None if value is None else str(value).lower()
 
 
 def _wrong(table: str, name: str, value: object, expected: str) -> DeclarationError:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
-from pyiceberg.typedef import Identifier, Record
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.typedef import Identifier
 
 from frazil.scan.planning import POSITIONS, DeleteFile
 from frazil.upkeep.groups import DeleteKey
@@ -30,21 +30,21 @@ from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
-from frazil.write.commit import CommitCatalog, RetryPolicy, portions
-from frazil.write.files import delete_quietly, writing
+from frazil.write.commit import (
+    POSITION_SCHEMA,
+    CommitCatalog,
+    PositionFile,
+    RetryPolicy,
+    portions,
+    write_position_file,
+)
+from frazil.write.files import delete_quietly
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 STEP = "deletes"
-PATH_ID, POS_ID = 2147483546, 2147483545
 MERGED_BYTES = 32 << 20  # of delete files on disk that are read together
-SCHEMA = pa.schema(
-    [
-        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": str(PATH_ID)}),
-        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": str(POS_ID)}),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -95,44 +95,13 @@ class DeleteResult:
     overtaken: int = 0
 
 
-@dataclass(frozen=True)
-class WrittenDeletes:
-    """A merged delete file that is written and not committed yet."""
-
-    path: str
-    rows: int
-    bytes: int
-    spec_id: int
-    paths: tuple[str, str]  # the first and the last data file that it names
-    positions: tuple[int, int]
-
-    def to_data_file(self, partition: Record) -> DataFile:
-        """The file as a manifest describes it. Its bounds are whole paths: cut ones would not tell that it is about one
-        file alone.
-        """
-        arguments = DataFile.from_args(
-            content=DataFileContent.POSITION_DELETES,
-            file_path=self.path,
-            file_format=FileFormat.PARQUET,
-            partition=partition,
-            record_count=self.rows,
-            file_size_in_bytes=self.bytes,
-            value_counts={PATH_ID: self.rows, POS_ID: self.rows},
-            null_value_counts={PATH_ID: 0, POS_ID: 0},
-            lower_bounds={PATH_ID: self.paths[0].encode(), POS_ID: _long(self.positions[0])},
-            upper_bounds={PATH_ID: self.paths[1].encode(), POS_ID: _long(self.positions[1])},
-        )
-        arguments.spec_id = self.spec_id
-        return arguments
-
-
 @dataclass(frozen=True, eq=False)
 class DeleteSwap:
     """Delete files that go, and the one that takes their place, if any rows are left."""
 
     removed_deletes: frozenset[DeleteKey]
     about: frozenset[str] = frozenset()  # the data files for which the new one stands
-    merged: WrittenDeletes | None = None
+    merged: PositionFile | None = None
 
     @property
     def watched(self) -> frozenset[str]:
@@ -234,7 +203,7 @@ class DeleteRewrite:
         )
 
 
-def _merge(table: Table, files: Sequence[KnownDelete]) -> WrittenDeletes | None:
+def _merge(table: Table, files: Sequence[KnownDelete]) -> PositionFile | None:
     rows = _read(table, files)
     return _write(table, rows, files[0]) if rows.num_rows else None
 
@@ -254,20 +223,9 @@ def _read(table: Table, files: Sequence[KnownDelete]) -> pa.Table:
             )
         positions.append(rows.filter(pc.is_in(rows.column("file_path"), value_set=live)))
     once = pa.concat_tables(positions).group_by(["file_path", "pos"], use_threads=False).aggregate([])
-    return once.sort_by([("file_path", "ascending"), ("pos", "ascending")]).cast(SCHEMA)
+    return once.sort_by([("file_path", "ascending"), ("pos", "ascending")]).cast(POSITION_SCHEMA)
 
 
-def _write(table: Table, rows: pa.Table, like: KnownDelete) -> WrittenDeletes:
+def _write(table: Table, rows: pa.Table, like: KnownDelete) -> PositionFile:
     folder = like.path.rsplit("/", 1)[0]  # where the ones before it lie: in the partition's folder
-    path = f"{folder}/{uuid.uuid4()}-deletes.parquet"
-    with writing(path), table.io.new_output(path).create() as stream:
-        pq.write_table(rows, stream, compression="zstd", store_schema=False)
-        size = stream.tell()
-    paths, ends = rows.column("file_path"), pc.min_max(rows.column("pos")).as_py()
-    return WrittenDeletes(
-        path, rows.num_rows, size, like.spec_id, (paths[0].as_py(), paths[-1].as_py()), (ends["min"], ends["max"])
-    )
-
-
-def _long(value: int) -> bytes:
-    return value.to_bytes(8, "little", signed=True)
+    return write_position_file(table.io, f"{folder}/{uuid.uuid4()}-deletes.parquet", rows, spec_id=like.spec_id)

@@ -4,7 +4,7 @@ Spark's executors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ class Rewriter:
     state: TableState = field(repr=False)  # without the snapshots
     chunk_bytes: int = CHUNK_BYTES
     spool_folder: Path | None = None
+    # is called with the size of each batch that was read, and may end the work by raising; not on Spark's executors
+    on_batch: Callable[[int], None] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, table: Table, *, chunk_bytes: int = CHUNK_BYTES) -> Rewriter:
@@ -68,7 +70,7 @@ class Rewriter:
         """
         rows = LiveRows(self.state, self.layout)
         nulls: dict[str, int] = {}
-        files = self._write(group, _counting(rows.read(group.files), nulls))
+        files = self._write(group, self._paced(_counting(rows.read(group.files), nulls)))
         try:
             self._check(group, files, group.rows - rows.deleted, nulls)
         except RowsMismatch:
@@ -76,6 +78,12 @@ class Rewriter:
                 delete_quietly(self.layout, file.path)
             raise
         return files
+
+    def _paced(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            if self.on_batch is not None:
+                self.on_batch(batch.nbytes)
 
     def _write(self, group: Group, rows: Iterator[pa.RecordBatch]) -> list[WrittenFile]:
         if group.spec_id != self.layout.spec.spec_id:

@@ -1,5 +1,5 @@
 """The upsert in plain Python, on an embedded catalog: any stream of changes leaves the rows that a dictionary would
-have.
+have, whether files are rewritten or rows are marked as deleted.
 """
 
 from __future__ import annotations
@@ -43,25 +43,41 @@ from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.scan.reading.read import plan_snapshot, read_tasks
 from frazil.sinks.sink import ArrowSink
 from frazil.write.commit.publish import RetryPolicy
+from frazil.write.commit.snapshots import Append
+from frazil.write.files.layout import TableLayout
+from frazil.write.files.parquet import write_files
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import Ops
-from tests.kit.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
+from tests.kit.changes import CHANGES, SCHEMA, WAYS, Oracle, Rows, change, example_count, gone
 from tests.kit.delete_files import delete_equal, delete_positions
 from tests.kit.raising import raises
 
 _names = count()
 
 
+@pytest.fixture(params=WAYS)
+def table(request: pytest.FixtureRequest, catalog: FrazilCatalog) -> str:
+    """A table without rows, for each way to write changes."""
+    return new_table(catalog, properties=WAYS[request.param])
+
+
 @pytest.fixture
-def table(catalog: FrazilCatalog) -> str:
+def copied(catalog: FrazilCatalog) -> str:
+    """A table whose upserts are copy-on-write, as by default."""
     return new_table(catalog)
 
 
-def new_table(catalog: FrazilCatalog, schema: Schema = SCHEMA, *fields: str, sort: int | None = None) -> str:
+def new_table(
+    catalog: FrazilCatalog,
+    schema: Schema = SCHEMA,
+    *fields: str,
+    sort: int | None = None,
+    properties: dict[str, str] | None = None,
+) -> str:
     name = f"lake.t{next(_names)}"
     order = {} if sort is None else {"sort_order": SortOrder(SortField(sort, IdentityTransform()), order_id=1)}
     spec = partition_spec(schema, fields) if fields else PartitionSpec()
-    catalog.create_table(name, schema, partition_spec=spec, **order)
+    catalog.create_table(name, schema, partition_spec=spec, properties=properties or {}, **order)
     return name
 
 
@@ -73,6 +89,15 @@ def open_sink(catalog: FrazilCatalog, table: str, **options: Any) -> ArrowSink:
 def apply(catalog: FrazilCatalog, table: str, *changes: dict[str, Any], **options: Any) -> None:
     with open_sink(catalog, table, **options) as sink:
         sink.write(list(changes))
+
+
+def append(catalog: FrazilCatalog, table: str, *rows: dict[str, Any]) -> None:
+    """Rows of another writer, which looks for no keys."""
+    live = catalog.load_table(table)
+    layout = TableLayout.of(live, formats=(1, 2, 3))
+    files = write_files(pa.Table.from_pylist(list(rows), layout.arrow), layout)
+    change_ = Append(live.name(), files).build(live, attempt=1, summary={}, properties={})
+    catalog.commit_changes([change_])
 
 
 def rows_of(catalog: FrazilCatalog, table: str) -> Rows:
@@ -97,14 +122,15 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=example_count(short=15, full=200))
+@settings(max_examples=example_count(short=6, full=200))
 @given(batches=st.lists(st.tuples(st.lists(CHANGES, max_size=10), st.booleans()), min_size=1, max_size=5))
 def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
-    shape: str, catalog: FrazilCatalog, batches: list[tuple[Rows, bool]]
+    shape: str, way: str, catalog: FrazilCatalog, batches: list[tuple[Rows, bool]]
 ) -> None:
-    options = SHAPES[shape]
-    table, oracle = new_table(catalog, SCHEMA, *options.get("fields", ()), sort=options.get("sort")), Oracle()
+    options, oracle = SHAPES[shape], Oracle()
+    table = new_table(catalog, SCHEMA, *options.get("fields", ()), sort=options.get("sort"), properties=WAYS[way])
     sink = open_sink(catalog, table)
     for position, (batch, again) in enumerate(batches, start=1):
         sink.write(batch, position=position)
@@ -118,10 +144,13 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
     assert rows_of(catalog, table) == oracle.all()
 
 
-@settings(max_examples=example_count(short=15, full=200))
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=example_count(short=5, full=200))
 @given(batches=st.lists(st.lists(CHANGES, min_size=1, max_size=10), min_size=1, max_size=3), cut=st.integers(1, 9))
-def test_arrow_rows_and_dictionaries_come_to_the_same(catalog: FrazilCatalog, batches: list[Rows], cut: int) -> None:
-    table, oracle = new_table(catalog), Oracle()
+def test_arrow_rows_and_dictionaries_come_to_the_same(
+    way: str, catalog: FrazilCatalog, batches: list[Rows], cut: int
+) -> None:
+    table, oracle = new_table(catalog, properties=WAYS[way]), Oracle()
     schema = pa.schema(
         [
             ("id", pa.int64()),
@@ -150,8 +179,7 @@ def test_without_a_sequence_the_last_to_arrive_wins(catalog: FrazilCatalog, tabl
 
 
 def test_a_row_without_a_sequence_in_the_table_is_older_than_any_change(catalog: FrazilCatalog, table: str) -> None:
-    with frazil.sinks.open(table, catalog=catalog, name="before") as sink:
-        sink.write([{"id": 1, "region": "north", "version": None, "value": "old"}])
+    append(catalog, table, {"id": 1, "region": "north", "version": None, "value": "old"})
     apply(catalog, table, change(1, -5, "new"))
     assert values(catalog, table) == {1: "new"}
 
@@ -170,7 +198,8 @@ def test_the_snapshot_says_what_became_of_the_changes(catalog: FrazilCatalog, ta
     assert snapshot is not None
     assert snapshot.summary is not None
     assert json.loads(snapshot.summary["frazil.upsert"] or "") == {"inserted": 1, "updated": 1, "deleted": 1, "late": 1}
-    assert (snapshot.summary.operation.value, snapshot.summary["total-records"]) == ("overwrite", "3")
+    rows, marked = (int(snapshot.summary[f"total-{name}"] or "") for name in ("records", "position-deletes"))
+    assert (snapshot.summary.operation.value, rows - marked) == ("overwrite", 3)
 
 
 def test_new_keys_alone_are_an_append_and_a_delete_of_all_is_a_delete(catalog: FrazilCatalog, table: str) -> None:
@@ -194,19 +223,13 @@ def test_a_key_of_several_columns_is_all_of_them(catalog: FrazilCatalog, table: 
 
 def test_a_key_that_was_in_the_table_twice_is_there_once_after_its_change(catalog: FrazilCatalog, table: str) -> None:
     for value in ("a", "b"):
-        with frazil.sinks.open(table, catalog=catalog, name=value) as sink:
-            sink.write(
-                [
-                    {"id": 1, "region": "north", "version": 1, "value": value},
-                    {"id": 2, "region": "north", "version": 1, "value": value},
-                ]
-            )
+        append(catalog, table, *({"id": n, "region": "north", "version": 1, "value": value} for n in (1, 2)))
     apply(catalog, table, change(1, 2, "c"))
     assert next((row["id"], row["value"]) for row in rows_of(catalog, table)) == (1, "c")
     assert len(rows_of(catalog, table)) == 3
 
 
-def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, table: str) -> None:
+def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, copied: str) -> None:
     bad: list[dict[str, Any]] = [
         {"id": None, "region": "n", "version": 1, "value": "x", "op": "u"},
         {"id": 2, "region": "n", "version": None, "value": "x", "op": "u"},
@@ -215,9 +238,9 @@ def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, 
         {"id": 5, "region": "n", "version": 1, "value": "x", "op": "t"},
         {"id": 6, "region": "n", "version": 1, "value": "x", "op": None},
     ]
-    with open_sink(catalog, table, bad_rows="quarantine") as sink:
+    with open_sink(catalog, copied, bad_rows="quarantine") as sink:
         sink.write([change(1, 1), *bad, gone(1, 0)], position=8)
-    rows = catalog.load_table(f"{table}__quarantine").scan().to_arrow().sort_by("position").to_pylist()
+    rows = catalog.load_table(f"{copied}__quarantine").scan().to_arrow().sort_by("position").to_pylist()
     ops = "c, i, r, u, insert, update, upsert, d, delete"
     assert [(json.loads(row["position"])["row"], row["reason"]) for row in rows] == [
         (1, "field 'id': expected a value, got NULL"),
@@ -227,34 +250,34 @@ def test_bad_changes_are_quarantined_in_the_same_commit(catalog: FrazilCatalog, 
         (5, f"field 'op': expected one of {ops}, got 't'"),
         (6, f"field 'op': expected one of {ops}, got NULL"),
     ]
-    assert values(catalog, table) == {1: "v1"}
+    assert values(catalog, copied) == {1: "v1"}
 
 
-def test_a_replay_does_not_add_rows_to_those_of_the_same_key(catalog: FrazilCatalog, table: str) -> None:
-    with open_sink(catalog, table, bad_rows="quarantine", checks=["version < 9"]) as sink:
+def test_a_replay_does_not_add_rows_to_those_of_the_same_key(catalog: FrazilCatalog, copied: str) -> None:
+    with open_sink(catalog, copied, bad_rows="quarantine", checks=["version < 9"]) as sink:
         sink.write([change(1, 1), change(1, 10)], position=2)
-    iceberg_quarantine = IcebergQuarantine(catalog, tuple(table.split(".")))
+    iceberg_quarantine = IcebergQuarantine(catalog, tuple(copied.split(".")))
     with raises(SinkError, problem="upserted"):
         iceberg_quarantine.replay(Rules(checks=(), extra_fields="ignore"))
-    assert values(catalog, table) == {1: "v1"}
+    assert values(catalog, copied) == {1: "v1"}
     iceberg_quarantine.replay(Rules(checks=(), extra_fields="ignore", append=True))
-    assert sorted(catalog.load_table(table).scan().to_arrow()["version"].to_pylist()) == [1, 10]
+    assert sorted(catalog.load_table(copied).scan().to_arrow()["version"].to_pylist()) == [1, 10]
 
 
-def test_a_bad_change_stops_the_sink_by_default(catalog: FrazilCatalog, table: str) -> None:
-    sink = open_sink(catalog, table)
+def test_a_bad_change_stops_the_sink_by_default(catalog: FrazilCatalog, copied: str) -> None:
+    sink = open_sink(catalog, copied)
     with raises(RowRefused, reason=re.compile("expected a value")):
         sink.write(
             pa.table({"id": [1, None], "region": ["a", "a"], "version": [1, 1], "value": ["x", "y"], "op": ["u", "d"]})
         )
-    assert rows_of(catalog, table) == []
+    assert rows_of(catalog, copied) == []
 
 
-def test_the_words_for_deletes_can_be_others(catalog: FrazilCatalog, table: str) -> None:
+def test_the_words_for_deletes_can_be_others(catalog: FrazilCatalog, copied: str) -> None:
     op = Ops("op", deletes=["weg"], upserts=["da"])
-    apply(catalog, table, change(1, 1, op="da"), change(2, 1, op="DA"), op=op)
-    apply(catalog, table, change(1, 2, op="Weg"), op=op)
-    assert values(catalog, table) == {2: "v1"}
+    apply(catalog, copied, change(1, 1, op="da"), change(2, 1, op="DA"), op=op)
+    apply(catalog, copied, change(1, 2, op="Weg"), op=op)
+    assert values(catalog, copied) == {2: "v1"}
 
 
 @pytest.mark.parametrize(
@@ -278,9 +301,9 @@ def test_rules_that_cannot_hold_are_refused_before_anybody_is_fenced(
     assert catalog.load_table(table).snapshots() == []
 
 
-def test_key_and_sequence_are_for_upserts_alone(catalog: FrazilCatalog, table: str) -> None:
+def test_key_and_sequence_are_for_upserts_alone(catalog: FrazilCatalog, copied: str) -> None:
     with raises(SinkError, option="mode"):
-        frazil.sinks.open(table, catalog=catalog, name="x", key=["id"])
+        frazil.sinks.open(copied, catalog=catalog, name="x", key=["id"])
 
 
 KEYS: dict[str, tuple[IcebergType, list[Any]]] = {
@@ -316,14 +339,14 @@ def test_a_key_may_be_of_any_type_whose_values_are_equal_or_not(kind: str, catal
 # --- what is read and written ----------------------------------------------------------------------------------------
 
 
-def test_only_files_that_hold_a_changed_key_are_written_anew(catalog: FrazilCatalog, table: str) -> None:
+def test_only_files_that_hold_a_changed_key_are_written_anew(catalog: FrazilCatalog, copied: str) -> None:
     for start in (0, 10, 20):
-        apply(catalog, table, *(change(start + n, 1) for n in range(10)))
-    before = paths(catalog, table)
-    apply(catalog, table, change(15, 2), change(30, 1))
-    after = paths(catalog, table)
+        apply(catalog, copied, *(change(start + n, 1) for n in range(10)))
+    before = paths(catalog, copied)
+    apply(catalog, copied, change(15, 2), change(30, 1))
+    after = paths(catalog, copied)
     assert (len(before & after), len(after - before)) == (2, 2)
-    assert values(catalog, table)[15] == "v2"
+    assert values(catalog, copied)[15] == "v2"
 
 
 def test_a_file_whose_changes_are_all_late_stays_as_it_is(catalog: FrazilCatalog, table: str) -> None:
@@ -386,32 +409,32 @@ def test_columns_that_are_new_come_in_with_the_changes_that_wait(catalog: Frazil
     assert [(row["id"], row["note"]) for row in rows_of(catalog, table)] == [(1, None), (2, "new")]
 
 
-def test_memory_is_bounded_by_a_commit_at_half_of_the_budget(catalog: FrazilCatalog, table: str) -> None:
-    with open_sink(catalog, table, flush_rows=None, budget_bytes=2_000) as sink:
+def test_memory_is_bounded_by_a_commit_at_half_of_the_budget(catalog: FrazilCatalog, copied: str) -> None:
+    with open_sink(catalog, copied, flush_rows=None, budget_bytes=2_000) as sink:
         for start in range(0, 100, 20):
             sink.write([change(start + n, 1) for n in range(20)], position=start + 20)
-    assert len(catalog.load_table(table).snapshots()) > 3
-    assert len(values(catalog, table)) == 100
+    assert len(catalog.load_table(copied).snapshots()) > 3
+    assert len(values(catalog, copied)) == 100
 
 
 # --- others, and failures --------------------------------------------------------------------------------------------
 
 
-def test_a_writer_that_is_faster_is_seen_and_nothing_is_written_twice(catalog: FrazilCatalog, table: str) -> None:
-    apply(catalog, table, *(change(n, 1) for n in range(10)))
+def test_a_writer_that_is_faster_is_seen_and_nothing_is_written_twice(catalog: FrazilCatalog, copied: str) -> None:
+    apply(catalog, copied, *(change(n, 1) for n in range(10)))
     rivals = iter([None, 11, 12])  # the first commit is the take-over
 
     def race(step: str) -> None:
         if step == "before commit" and (number := next(rivals, None)):
-            with frazil.sinks.open(table, catalog=catalog, name=f"rival{number}") as rival:
+            with frazil.sinks.open(copied, catalog=catalog, name=f"rival{number}") as rival:
                 rival.write([{"id": number, "region": "x", "version": 1, "value": "rival"}])
 
-    sink = open_sink(catalog, table, retry=RetryPolicy(sleep=lambda _: None, on_step=race))
+    sink = open_sink(catalog, copied, retry=RetryPolicy(sleep=lambda _: None, on_step=race))
     sink.write([change(1, 2), change(11, 2), change(12, 0), gone(5, 2)])
     sink.commit()
     expected = {n: "v1" for n in range(10) if n != 5} | {1: "v2", 11: "v2", 12: "rival"}
-    assert values(catalog, table) == expected
-    folder = Path(catalog.load_table(table).location().removeprefix("file://"))
+    assert values(catalog, copied) == expected
+    folder = Path(catalog.load_table(copied).location().removeprefix("file://"))
     assert [pq.read_metadata(path).num_rows for path in folder.rglob("*.parquet")].count(9) == 1
 
 

@@ -233,12 +233,14 @@ class FrameSink:
         position: Mapping[str, int] | None = None,
         offsets: OffsetColumns | None = None,
         through: Through | None = None,
+        key: Sequence[str] = (),
     ) -> Staged:
         """Runs the one Spark job that writes the frame's files. Readers do not see them before `publish`; `discard`
         removes them.
 
         `through` is a step of the caller's own on the frame's rows, as for `mapInArrow`; here it runs in the worker
-        that writes, so that its rows do not travel to the JVM and back.
+        that writes, so that its rows do not travel to the JVM and back. With a `key`, the rows of each partition come
+        sorted by it; of those with the same key the last is kept, and the others are counted as duplicates.
         """
         self._check_open()
         end = as_position(position, only_source=ONLY_SOURCE)
@@ -262,6 +264,7 @@ class FrameSink:
             reached=reached,
             offsets=offsets,
             end=end,
+            key=key,
         )
         try:
             reports = run_job(frame, plan, through)

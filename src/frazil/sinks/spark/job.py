@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,7 @@ def make_plan(
     reached: Mapping[str, int],
     offsets: OffsetColumns | None = None,
     end: Mapping[str, int] | None = None,
+    key: Sequence[str] = (),
 ) -> TaskPlan:
     """What the tasks must know to write rows of a schema; adds new columns to the table first, if the options
     say so.
@@ -72,6 +73,7 @@ def make_plan(
         quarantine=quarantine.layout if quarantine else None,
         checks=options.checks,
         extra=options.extra_fields,
+        key=tuple(key),
         quarantined=quarantine.reached if quarantine else {},
     )
     try:

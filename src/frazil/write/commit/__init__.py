@@ -21,6 +21,14 @@ if TYPE_CHECKING:
         move_ref,
         set_properties,
     )
+    from frazil.write.commit.delete_files import (
+        POSITION_SCHEMA,
+        DeletedRows,
+        PositionFile,
+        write_position_deletes,
+        write_position_file,
+        write_vectors,
+    )
     from frazil.write.commit.entries import as_added, as_existing, file_key, read_entries, read_files, write_entries
     from frazil.write.commit.events import report_commit, report_failure, report_repeat, report_retry, report_takeover
     from frazil.write.commit.format3 import with_lineage
@@ -71,15 +79,18 @@ if TYPE_CHECKING:
     from frazil.write.commit.rewrite import Rewrite
     from frazil.write.commit.rollback import roll_back
     from frazil.write.commit.snapshots import Append, Move, Publishable
+    from frazil.write.commit.totals import count_marked
 
 __all__ = [
     "MAIN",
+    "POSITION_SCHEMA",
     "SCHEMA",
     "Append",
     "Claim",
     "CommitCatalog",
     "Committed",
     "Counts",
+    "DeletedRows",
     "Draft",
     "InputState",
     "Mark",
@@ -90,6 +101,7 @@ __all__ = [
     "PartProgress",
     "Parts",
     "PlannedTakeover",
+    "PositionFile",
     "Progress",
     "Publication",
     "Publishable",
@@ -109,6 +121,7 @@ __all__ = [
     "check_branch",
     "count_added",
     "count_dropped",
+    "count_marked",
     "count_written",
     "drop_files",
     "drop_ref",
@@ -148,6 +161,9 @@ __all__ = [
     "write_added",
     "write_by_spec",
     "write_entries",
+    "write_position_deletes",
+    "write_position_file",
+    "write_vectors",
 ]
 
 __getattr__ = lazy_names(__name__)

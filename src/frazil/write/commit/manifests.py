@@ -2,8 +2,8 @@
 
 An append adds one manifest and carries the others over as they are (a fast append): a commit then costs the same on a
 table of any size, and a repeated attempt rewrites only the list. So that a stream of small commits does not pile up
-manifests, the small ones of a spec are merged once there are `commit.manifest.min-count-to-merge` of them (100), as
-Iceberg's own merging append does: one commit in 100 pays.
+manifests, the small ones of a spec, of data or of deletes, are merged once there are
+`commit.manifest.min-count-to-merge` of them (100), as Iceberg's own merging append does: one commit in 100 pays.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def write_by_spec(
 
 
 def merge_small(table: Table, manifests: Sequence[ManifestFile], *, snapshot_id: int) -> list[ManifestFile]:
-    """The manifests, where a spec has gathered too many small ones with those merged."""
+    """The manifests; where a spec has gathered too many small ones of a kind, with those merged."""
     properties = table.metadata.properties
     if properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
         return list(manifests)
     target = _number(properties, PROPERTY_MANIFEST_BYTES, 8 * MB)
     least = _number(properties, "commit.manifest.min-count-to-merge", 100)
     kept: list[ManifestFile] = []
-    small: dict[int, list[ManifestFile]] = defaultdict(list)
+    small: dict[tuple[int, ManifestContent], list[ManifestFile]] = defaultdict(list)
     for manifest in manifests:
-        mergeable = manifest.content == ManifestContent.DATA and manifest.manifest_length < target
-        (small[manifest.partition_spec_id] if mergeable else kept).append(manifest)
-    for spec_id, group in small.items():
+        kind = (manifest.partition_spec_id, manifest.content)
+        (small[kind] if manifest.manifest_length < target else kept).append(manifest)
+    for kind, group in small.items():
         for some in portions(group, lambda manifest: manifest.manifest_length, target):
-            kept += [_merge(table, spec_id, some, snapshot_id)] if len(group) >= least and len(some) > 1 else some
+            kept += [_merge(table, some, *kind, snapshot_id)] if len(group) >= least and len(some) > 1 else some
     return kept
 
 
@@ -157,9 +157,11 @@ def _write(
     return write_entries(table, entries, spec_id=spec_id, content=content, snapshot_id=snapshot_id)
 
 
-def _merge(table: Table, spec_id: int, manifests: Sequence[ManifestFile], snapshot_id: int) -> ManifestFile:
+def _merge(
+    table: Table, manifests: Sequence[ManifestFile], spec_id: int, content: ManifestContent, snapshot_id: int
+) -> ManifestFile:
     entries = [as_existing(entry) for manifest in manifests for entry in read_entries(table, manifest)]
-    return _write(table, entries, spec_id, ManifestContent.DATA, snapshot_id)
+    return _write(table, entries, spec_id, content, snapshot_id)
 
 
 def portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:

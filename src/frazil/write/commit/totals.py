@@ -53,6 +53,17 @@ def totals_before(
         return known or _UNKNOWN
 
 
+def count_marked(summary: Mapping[str, str]) -> int:
+    """How many rows a snapshot has marked as deleted, by position. A deletion vector names again what the one that it
+    replaces named.
+
+    >>> count_marked({"added-position-deletes": "5", "removed-position-deletes": "3"})
+    2
+    """
+    added, removed = (int(summary.get(f"{verb}-position-deletes", 0)) for verb in ("added", "removed"))
+    return max(added - removed, 0)
+
+
 def _stated(snapshot: Snapshot) -> Mapping[str, str]:
     return snapshot.summary.additional_properties if snapshot.summary else {}
 

@@ -117,9 +117,11 @@ class TableLayout:
         """Removes a file of the table."""
         return eraser(self.io, self.location)
 
-    def data_location(self, partition: Partition, file_name: str) -> str:
-        """Where a new data file goes: `data/<partition path>/` unless the table's properties say otherwise."""
-        where = _PartitionPath(self, partition) if self.keys else None
+    def data_location(self, partition: Partition | None, file_name: str) -> str:
+        """Where a new file goes: `data/<partition path>/` unless the table's properties say otherwise; `data/` for one
+        that belongs to no partition of the current spec.
+        """
+        where = _PartitionPath(self, partition) if self.keys and partition is not None else None
         return self._locations.new_data_location(file_name, where)  # type: ignore[arg-type]  # it asks for to_path() alone
 
     def metadata_location(self, file_name: str) -> str:

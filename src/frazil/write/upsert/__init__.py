@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from frazil.write.upsert.apply import Upsert
     from frazil.write.upsert.changes import Changes, relay_columns
     from frazil.write.upsert.keys import ARRIVAL, count_up
+    from frazil.write.upsert.mark_rows import merges_on_read
     from frazil.write.upsert.replace_rows import ReplaceRows
-    from frazil.write.upsert.rules import DELETED, ChangeContract, Ops, UpsertRules
+    from frazil.write.upsert.rules import DELETED, FORMATS, ChangeContract, Ops, UpsertRules
 
 __all__ = [
     "ARRIVAL",
     "DELETED",
+    "FORMATS",
     "ChangeContract",
     "Changes",
     "Ops",
@@ -23,6 +25,7 @@ __all__ = [
     "Upsert",
     "UpsertRules",
     "count_up",
+    "merges_on_read",
     "relay_columns",
 ]
 

@@ -1,11 +1,11 @@
-"""Changes by key as a commit, copy-on-write: the files that hold their rows are rewritten, without the old rows and
-with the new ones.
+"""Changes by key as a commit.
 
-    look     which files may hold a key (partition and bounds), then their key columns alone: which do
-    decide   late changes do nothing, deletes of unknown keys neither; a row that stays in its partition is replaced
-    where it stands write    the files that have such rows, each one by itself, row group by row group; new rows into
-    files of their own commit   the old files go and the new ones come in one snapshot, if the ref still is where it was
-    looked at
+    look     which files may hold a key (partition and bounds), then their key columns alone: which rows do
+    decide   late changes do nothing, deletes of unknown keys neither
+    write    copy-on-write: the files that have changed rows are written again, each one by itself, row group by row
+             group; a row that stays in its partition is replaced where it stands. Merge-on-read: delete files that
+             name the old rows. Both: the other new rows, into files of their own
+    commit   what goes and what comes in one snapshot, if the ref still is where it was looked at
 
 If it is not, all of this is done again on the table as it is then; what has not changed since is neither read nor
 written twice.
@@ -14,75 +14,35 @@ written twice.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from uuid import UUID
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.manifest import DataFile
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Identifier
-from pyiceberg.types import DoubleType, FloatType, IcebergType, UUIDType
 
 from frazil.client import Change
 from frazil.protocol import SUMMARY_UPSERT
 from frazil.scan.planning import ScanCache
 from frazil.scan.reading import FileReader
-from frazil.write.commit import (
-    MAIN,
-    Draft,
-    count_dropped,
-    count_written,
-    drop_files,
-    merge_small,
-    write_added,
-)
-from frazil.write.files import (
-    Buffer,
-    BufferLimits,
-    FileMaker,
-    Partition,
-    RollingWriter,
-    TableLayout,
-    WrittenFile,
-    check_written,
-)
+from frazil.write.commit import MAIN, Draft
+from frazil.write.files import Buffer, BufferLimits, FileMaker, RollingWriter, TableLayout, WrittenFile, check_written
 from frazil.write.upsert.changes import KEEP, PUT, Changes, Decision
-from frazil.write.upsert.plan import Candidate, find_candidates
+from frazil.write.upsert.edit import Edit
+from frazil.write.upsert.lookup import Lookup, Met
+from frazil.write.upsert.mark_rows import Marking, mark, merges_on_read
+from frazil.write.upsert.plan import Candidate, Candidates, find_candidates, written_partition
+from frazil.write.upsert.rules import FORMATS
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Met:
-    """The changes whose rows a file holds: their numbers, and of those the late ones."""
-
-    file: Candidate
-    numbers: pa.Array
-    late: pa.Array
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """Files that are to go, with the manifests that list them, and files that are to come."""
-
-    removed: frozenset[str] = frozenset()
-    manifests: frozenset[str] = frozenset()
-    files: tuple[WrittenFile, ...] = ()
-    tally: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def operation(self) -> Operation:
-        if not self.removed:
-            return Operation.APPEND
-        return Operation.OVERWRITE if self.files else Operation.DELETE
 
 
 @dataclass
@@ -98,67 +58,74 @@ class Upsert:
     snapshot_id: int | None = None  # drawn once: of two attempts, the late one and its repetition, only one can come in
     # What was found and written for the table as it was at an earlier attempt; files are never deleted, for that commit
     # may come late.
-    _met: dict[tuple[str, ...], Met] = field(default_factory=dict, repr=False)
+    _met: dict[tuple[object, ...], Met] = field(default_factory=dict, repr=False)
     _written: dict[tuple[object, ...], list[WrittenFile]] = field(default_factory=dict, repr=False)
+    _deletes: dict[tuple[object, ...], tuple[DataFile, ...]] = field(default_factory=dict, repr=False)
 
     def build(self, table: Table, *, attempt: int, summary: Mapping[str, str], properties: Mapping[str, str]) -> Change:
         """The change that applies the changes to the table as it is now."""
         new_id = self.snapshot_id = self.snapshot_id or table.metadata.new_snapshot_id()
         draft = Draft.after_head(table, self.ref, new_id, attempt)
-        applied = self._apply(table, draft.parent)
-        before = draft.manifests
-        touched = [manifest for manifest in before if manifest.manifest_path in applied.manifests]
-        others = [manifest for manifest in before if manifest.manifest_path not in applied.manifests]
-        # Delete files stay: they are older than the new files.
-        kept, dropped = drop_files(table, touched, lambda file: file.file_path in applied.removed, snapshot_id=new_id)
-        added = write_added(table, applied.files, snapshot_id=new_id)
-        snapshot = draft.write(
-            applied.operation,
-            [*added, *kept, *merge_small(table, others, snapshot_id=new_id)],
-            count_written(applied.files) + count_dropped(dropped),
-            {**summary, SUMMARY_UPSERT: json.dumps(applied.tally, separators=(",", ":"))},
-        )
+        edit = self._apply(table, draft.parent)
+        manifests, counts = edit.write(table, draft.manifests, snapshot_id=new_id)
+        tally = {SUMMARY_UPSERT: json.dumps(edit.tally, separators=(",", ":"))}
+        snapshot = draft.write(edit.operation, manifests, counts, {**summary, **tally})
         return draft.change(self.identifier, snapshot, properties)
 
-    def _apply(self, table: Table, parent: Snapshot | None) -> Rewritten:
+    def _apply(self, table: Table, parent: Snapshot | None) -> Edit:
         if not len(self.changes):
-            return Rewritten()
-        self._take_up(TableLayout.of(table))
-        met: list[Met] = []
-        if parent is not None:
-            candidates = find_candidates(table, parent.snapshot_id, self.changes.rows, self.changes.rules, self.cache)
-            met = self._run_all(lambda task: self._look(candidates.keys, task), candidates.files)
+            return Edit()
+        layout = TableLayout.of(table, formats=FORMATS)
+        self._take_up(layout)
+        marks = merges_on_read(layout, table.metadata.format_version)
+        if parent is None:
+            decision = Decision.of(self.changes, [], [])
+            return Edit(files=tuple(self._write_new(decision.new([]))), tally=decision.tally())
+        rows, rules = self.changes.rows, self.changes.rules
+        candidates = find_candidates(table, parent.snapshot_id, rows, rules, self.cache, with_positions=marks)
+        lookup = Lookup.of(self.changes, candidates)
+        met = self._run_all(lambda file: self._look(lookup, file), candidates.files)
         decision = Decision.of(self.changes, [file.numbers for file in met], [file.late for file in met])
+        if marks:
+            return self._mark(Marking(table, parent, self.changes.layout, mark(met, decision, lookup)), decision)
+        return self._rewrite_all(candidates, decision, met)
+
+    def _mark(self, marking: Marking, decision: Decision) -> Edit:
+        """Merge-on-read: the old rows are marked, all new ones go to new files."""
+        if marking.key not in self._deletes:
+            self._deletes[marking.key] = marking.write()
+        edit = marking.edit(self._deletes[marking.key])
+        return replace(edit, files=tuple(self._write_new(decision.new([]))), tally=decision.tally())
+
+    def _rewrite_all(self, candidates: Candidates, decision: Decision, met: Sequence[Met]) -> Edit:
+        """Copy-on-write: the files with changed rows are written again. Delete files stay: they are older than the new
+        files.
+        """
         work = [(file, self._verdicts(decision, file).take(file.numbers)) for file in met if len(file.numbers)]
         # else its rows all stay
         work = [(file, chosen) for file, chosen in work if pc.any(pc.not_equal(chosen, KEEP)).as_py()]
         written = self._run_all(lambda task: self._rewrite(candidates.rows, decision, *task), work)
         placed = [file.numbers.filter(pc.equal(chosen, PUT)) for file, chosen in work]
-        return Rewritten(
-            frozenset(file.file.task.path for file, _ in work),
-            frozenset(file.file.manifest for file, _ in work),
-            (*(file for some in written for file in some), *self._write_new(decision.new(placed))),
-            decision.tally(),
+        return Edit(
+            removed=frozenset(file.file.task.path for file, _ in work),
+            manifests=frozenset(file.file.manifest for file, _ in work),
+            files=(*(file for some in written for file in some), *self._write_new(decision.new(placed))),
+            tally=decision.tally(),
         )
 
     def _take_up(self, layout: TableLayout) -> None:
         """Takes up what others have changed in the table; what was written before that is of no use."""
         if (layout.schema, layout.spec) != (self.changes.layout.schema, self.changes.layout.spec):
             self.changes = self.changes.relaid(layout)
-            self._met, self._written = {}, {}
+            self._met, self._written, self._deletes = {}, {}, {}
 
     # --- the files ---------------------------------------------------------------------------------------------------
 
-    def _look(self, reader: FileReader, file: Candidate) -> Met:
-        if file.state not in self._met:
-            none = pa.array([], pa.int32())
-            pieces = [self.changes.meet(rows) for rows in read_rows(reader, file, self.changes.layout)]
-            numbers, late = (
-                pa.concat_arrays([none, *some])
-                for some in ([piece[0] for piece in pieces], [piece[1] for piece in pieces])
-            )
-            self._met[file.state] = Met(file, numbers, late)
-        return Met(file, self._met[file.state].numbers, self._met[file.state].late)
+    def _look(self, lookup: Lookup, file: Candidate) -> Met:
+        key = (lookup.has_positions, *file.state)
+        if key not in self._met:
+            self._met[key] = lookup.look(file)
+        return replace(self._met[key], file=file)  # its manifest may be another one by now
 
     def _verdicts(self, decision: Decision, met: Met) -> pa.Array:
         """What becomes of each change's row in a file; one of an older spec lies in no partition of the current one."""
@@ -249,19 +216,6 @@ class _OneFile:
         rows, self.waiting, self.waiting_bytes = self.waiting, [], 0
         if rows and (joined := pa.concat_tables(rows)).num_rows:
             self.writer.write(joined)
-
-
-def written_partition(partition: Sequence[object], layout: TableLayout) -> Partition:
-    """A file's partition as the writer has it: a scan gives NaN as a word, which can be compared, and a UUID as its
-    bytes.
-    """
-    return tuple(_written(value, key.result) for value, key in zip(partition, layout.keys, strict=True))
-
-
-def _written(value: Any, kind: IcebergType) -> Any:
-    if isinstance(kind, FloatType | DoubleType):
-        return math.nan if value == "NaN" else value
-    return UUID(bytes=value) if isinstance(kind, UUIDType) and isinstance(value, bytes) else value
 
 
 def read_rows(reader: FileReader, file: Candidate, layout: TableLayout) -> Iterator[pa.Table]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import SchemaMismatch, SinkError
+from frazil.scan.reading import EXTRAS
 from frazil.write.contract import null_violations
 from frazil.write.files import Partition, TableLayout, split
 from frazil.write.upsert.keys import NUMBER, KeyIndex, count_up, last_of_each, plain
@@ -18,6 +20,7 @@ from frazil.write.upsert.rules import DELETED, UpsertRules
 # what becomes of a row that a change is meant for: it stays, it goes, the change takes its place
 KEEP, DROP, PUT = 0, 1, 2
 ELSEWHERE = -1
+POSITION = EXTRAS["_pos"]  # of stored rows, in addition to the columns that decide
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,18 @@ class Changes:
     rows: pa.Table  # the table's columns, and DELETED
     rules: UpsertRules
     layout: TableLayout
+    index: KeyIndex = field(repr=False, compare=False)  # of the keys: the number of each is that of its row
 
     @classmethod
     def of(cls, rows: pa.Table, rules: UpsertRules, layout: TableLayout) -> Changes:
         """The changes among these rows that count."""
-        return cls(last_of_each(rows.combine_chunks(), rules.key, rules.sequence).combine_chunks(), rules, layout)
+        joined = rows.combine_chunks()
+        index = KeyIndex.of(joined, rules.key)
+        # Keys are numbered by first appearance, and so are the rows that are left: the index is that of both.
+        return cls(last_of_each(joined, index, rules.sequence).combine_chunks(), rules, layout, index)
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
-
-    @cached_property
-    def index(self) -> KeyIndex:
-        return KeyIndex.of(self.rows, self.rules.key)
 
     @cached_property
     def deleted(self) -> pa.Array:
@@ -73,18 +76,20 @@ class Changes:
         at = known.get(tuple(partition), ELSEWHERE) if spec_id == self.layout.spec.spec_id else ELSEWHERE
         return pc.equal(groups, at)
 
-    def meet(self, rows: pa.Table) -> tuple[pa.Array, pa.Array]:
-        """The numbers of the changes that stored rows are meant by, one for each such row, and of those the ones that
-        come too late.
+    def meet(self, rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array | None]:
+        """The numbers of the changes that stored rows are meant by, one for each such row, of those the ones that come
+        too late, and the positions of the rows, if they have any.
         """
         matches = self.index.find(rows)
-        numbers = matches.drop_null()
+        numbers, is_met = matches.drop_null(), matches.is_valid()
+        at = rows.schema.get_field_index(POSITION.name)
+        positions = None if at < 0 else plain(rows.column(at)).filter(is_met)
         if self.sequences is None or self.rules.sequence is None or not len(numbers):
-            return numbers, numbers.slice(0, 0)
-        stored = plain(rows.column(self.rules.sequence)).filter(matches.is_valid())
+            return numbers, numbers.slice(0, 0), positions
+        stored = plain(rows.column(self.rules.sequence)).filter(is_met)
         # A stored row without a sequence is older than any change.
         late = pc.fill_null(pc.greater(stored, self.sequences.take(numbers)), False)
-        return numbers, numbers.filter(late)
+        return numbers, numbers.filter(late), positions
 
     def apply(self, rows: pa.Table, verdicts: pa.Array) -> pa.Table:
         """Stored rows as they are to be, by a verdict on each change."""
@@ -122,16 +127,16 @@ class Changes:
         rules = UpsertRules(tuple(names[name] for name in self.rules.key), sequence, self.rules.op)
         rows = relay_columns(self.rows, self.layout, layout)
         puts = rows.filter(pc.invert(self.deleted))
-        for field in layout.arrow:
-            if null_violations(plain(puts.column(field.name)), field) is not None:
+        for column in layout.arrow:
+            if null_violations(plain(puts.column(column.name)), column) is not None:
                 raise SchemaMismatch(
                     layout.name,
-                    field.name,
+                    column.name,
                     expected="a value: the column was made required",
                     got="NULLs in changes that were taken before",
                     hint="repeat the write, or open the sink again and go on from its position: they are checked again",
                 )
-        return Changes(rows, rules, layout)
+        return Changes(rows, rules, layout, KeyIndex.of(rows, rules.key))
 
 
 def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Table:
@@ -160,12 +165,8 @@ class Decision:
     @classmethod
     def of(cls, changes: Changes, met: Sequence[pa.Array], late: Sequence[pa.Array]) -> Decision:
         """The decision, by what the changes have met in all files."""
-        everywhere = count_up(len(changes), pa.int32())
-        none = pa.array([], pa.int32())
-        late_ones = pc.is_in(everywhere, value_set=pc.unique(pa.concat_arrays([none, *late])))
-        counted = pc.value_counts(pa.concat_arrays([none, *met]))
-        places = pc.index_in(everywhere, value_set=counted.field("values"))
-        return cls(changes, late_ones, pc.fill_null(counted.field("counts").take(places), 0))
+        counts = [_count_each(numbers, len(changes)) for numbers in (late, met)]
+        return cls(changes, pc.greater(counts[0], 0), counts[1])
 
     def verdicts(self, partition: Partition, spec_id: int) -> pa.Array:
         """For each change, what becomes of its row in a file of a partition.
@@ -179,9 +180,8 @@ class Decision:
 
     def new(self, placed: Sequence[pa.Array]) -> pa.Array:
         """Which changes are rows that no file has a place for, given the numbers of those that have found one."""
-        everywhere = count_up(len(self.changes), pa.int32())
-        is_ = pc.is_in(everywhere, value_set=pa.concat_arrays([pa.array([], pa.int32()), *placed]))
-        return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), is_))
+        has_place = pc.greater(_count_each(placed, len(self.changes)), 0)
+        return pc.invert(pc.or_(pc.or_(self.late, self.changes.deleted), has_place))
 
     def tally(self) -> dict[str, int]:
         """How many changes came to what."""
@@ -194,3 +194,9 @@ class Decision:
             "late": self.late,
         }
         return {name: int(pc.sum(mask, min_count=0).as_py()) for name, mask in masks.items()}
+
+
+def _count_each(numbers: Sequence[pa.Array], count: int) -> pa.Array:
+    """How often each number below `count` occurs in all of the arrays."""
+    none: pa.Array = pa.array([], pa.int32())
+    return pa.array(np.bincount(pa.concat_arrays([none, *numbers]).to_numpy(), minlength=count), pa.int64())

@@ -6,21 +6,37 @@ key: a file between whose bounds no key lies is not read.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, DateType, FixedType, IntegerType, LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    UUIDType,
+)
 
 from frazil.scan.manifests import stored_type
 from frazil.scan.planning import FileTask, Group, Planner, ScanCache, ScanRequest, TableState, partition_rows
-from frazil.scan.reading import FileReader, ReadPlan
-from frazil.write.files import partition_keys, split
+from frazil.scan.reading import EXTRAS, FileReader, ReadPlan, file_identity
+from frazil.write.files import Partition, TableLayout, partition_keys, split
 from frazil.write.upsert.keys import plain
 from frazil.write.upsert.rules import UpsertRules
 
@@ -32,6 +48,10 @@ _ONE_WAY = (IntegerType, LongType, DateType, StringType)
 # PyIceberg types the constructors by the model's fields, and takes a name and a value.
 _LEAST: Any = GreaterThanOrEqual
 _MOST: Any = LessThanOrEqual
+POSITION = EXTRAS["_pos"]
+# Rows that are looked up at once: Arrow hashes all keys of the changes again for each batch.
+LOOKUP_ROWS = 1 << 19
+FEW_BOUNDS = 200  # a search for one pair of bounds costs about as much as sorting so many keys
 
 
 @dataclass(frozen=True)
@@ -40,46 +60,90 @@ class Candidate:
 
     task: FileTask
     manifest: str
+    manifest_bytes: int = 0
 
     @property
-    def state(self) -> tuple[str, ...]:
+    def state(self) -> tuple[object, ...]:
         """What its rows depend on: the file, and the deletes that concern it."""
-        return (self.task.path, *sorted(response.path for response in self.task.deletes))
+        return file_identity(self.task)
+
+
+@dataclass(frozen=True)
+class KeyBounds:
+    """The keys of the changes in one column, in order, as bounds are stored."""
+
+    field: NestedField
+    keys: pa.Array
+
+    @classmethod
+    def of(cls, field: NestedField, values: pa.ChunkedArray) -> KeyBounds | None:
+        """None for a type of which no bounds are kept."""
+        wanted = stored_type(field.field_type)
+        if wanted is None:
+            return None
+        keys = _stored(values, wanted)
+        if pa.types.is_integer(keys.type):
+            return cls(field, pa.array(np.sort(keys.to_numpy())))  # ten times as fast as Arrow
+        return cls(field, keys.take(pc.array_sort_indices(keys)))
+
+    def meet(self, lower: pa.Array, upper: pa.Array) -> pa.Array:
+        """Whether a key lies between each pair of ends, which count; True where an end is not known."""
+        if len(lower) * FEW_BOUNDS > len(self.keys):
+            return has_between(self.keys, lower, upper)
+        pairs = zip(lower.to_pylist(), upper.to_pylist(), strict=True)
+        return pa.array([None in (low, high) or self._has(low, high) for low, high in pairs], pa.bool_())
+
+    def _has(self, low: Any, high: Any) -> bool:
+        at = bisect_left(range(len(self.keys)), low, key=lambda place: self.keys[place].as_py())
+        return at < len(self.keys) and bool(self.keys[at].as_py() <= high)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The files that must be looked at, and what reads them, deletes applied: `keys` the columns that decide, in row
-    groups that may hold a key; `rows` all of a file.
+    """The files that must be looked at, and what reads them, deletes applied: `keys` the columns that decide, `rows`
+    all of a file; `bounds` are the keys, to be compared with those of row groups.
     """
 
     files: Sequence[Candidate]
+    bounds: Sequence[KeyBounds]
     keys: FileReader
     rows: FileReader
 
 
 def find_candidates(
-    table: Table, snapshot_id: int, changes: pa.Table, rules: UpsertRules, cache: ScanCache
+    table: Table,
+    snapshot_id: int,
+    changes: pa.Table,
+    rules: UpsertRules,
+    cache: ScanCache,
+    *,
+    with_positions: bool = False,
 ) -> Candidates:
-    """The files of a snapshot that may hold rows of the changes."""
+    """The files of a snapshot that may hold rows of the changes; their keys are read with the positions of the rows if
+    it is asked for.
+    """
     key, schema = rules.key, table.schema()
     request = ScanRequest(_between(changes, key, schema), snapshot_id)
     planner = Planner(TableState.of(".".join(table.name()), table.metadata), cache, request)
     partitions = _Partitions(changes, key, schema)
-    candidates = []
+    known = [KeyBounds.of(schema.find_field(column), changes.column(column)) for column in key]
+    bounds = [column for column in known if column is not None]
+    candidates: list[Candidate] = []
     for group in planner.plan().groups:
         rest = _by_partition(group, planner, partitions)
-        for column in key:
-            rest = _by_keys(rest, schema.find_field(column), changes.column(column))
-        candidates += [Candidate(task, group.unit.fact("path")) for task in (planner.tasks(rest) if len(rest) else ())]
-    return Candidates(candidates, *_readers(table, planner, [schema.find_field(name) for name in rules.judged]))
+        for column in bounds:
+            rest = _by_keys(rest, column)
+        where = (group.unit.fact("path"), group.unit.fact("length") or 0)
+        candidates += [Candidate(task, *where) for task in (planner.tasks(rest) if len(rest) else ())]
+    judged = [schema.find_field(name) for name in rules.judged] + ([POSITION] if with_positions else [])
+    return Candidates(candidates, bounds, *_readers(table, planner, judged))
 
 
 def _readers(table: Table, planner: Planner, judged: Sequence[NestedField]) -> tuple[FileReader, FileReader]:
     def open_file(path: str) -> Any:
         return table.io.new_input(path).open()
 
-    keys = FileReader(ReadPlan.of(planner, open_file, judged))
+    keys = FileReader(ReadPlan.of(planner, open_file, judged, batch_rows=LOOKUP_ROWS))
     every = AlwaysTrue()
     rows = FileReader(ReadPlan(planner.table, planner.schema, planner.schema.fields, (), every, every, open_file))
     rows.removals = keys.removals  # delete files are read once
@@ -132,14 +196,13 @@ def _by_partition(group: Group, planner: Planner, partitions: _Partitions) -> Gr
     return _filter(group, pa.array([partition in wanted for partition in values], pa.bool_()))
 
 
-def _by_keys(group: Group, field: NestedField, keys: pa.ChunkedArray) -> Group:
+def _by_keys(group: Group, bounds: KeyBounds) -> Group:
     """The files between whose bounds a key lies; one that says nothing stays."""
-    wanted = stored_type(field.field_type)
-    if wanted is None or not len(group):
+    if not len(group):
         return group
-    known = group.manifest.column_range(field)
+    known = group.manifest.column_range(bounds.field)
     lower, upper = (ends if group.rows is None else ends.take(group.rows) for ends in (known.lower, known.upper))
-    return _filter(group, has_between(_stored(keys, wanted), lower, upper))
+    return _filter(group, bounds.meet(lower, upper))
 
 
 def has_between(keys: pa.Array, lower: pa.Array, upper: pa.Array) -> pa.Array:
@@ -159,7 +222,7 @@ def has_between(keys: pa.Array, lower: pa.Array, upper: pa.Array) -> pa.Array:
 
 def _stored(keys: pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
     """Keys in the type in which bounds are compared."""
-    values = pc.unique(plain(keys))
+    values = plain(keys)
     if pa.types.is_date(values.type):
         values = values.view(pa.int32())
     elif pa.types.is_temporal(values.type):
@@ -170,3 +233,16 @@ def _stored(keys: pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
 def _filter(group: Group, kept: pa.Array) -> Group:
     rows = pc.indices_nonzero(kept).cast(pa.int64())
     return replace(group, rows=rows if group.rows is None else group.rows.take(rows))
+
+
+def written_partition(partition: Sequence[object], layout: TableLayout) -> Partition:
+    """A file's partition as the writer has it: a scan gives NaN as a word, which can be compared, and a UUID as its
+    bytes.
+    """
+    return tuple(_written(value, key.result) for value, key in zip(partition, layout.keys, strict=True))
+
+
+def _written(value: Any, kind: IcebergType) -> Any:
+    if isinstance(kind, FloatType | DoubleType):
+        return math.nan if value == "NaN" else value
+    return UUID(bytes=value) if isinstance(kind, UUIDType) and isinstance(value, bytes) else value

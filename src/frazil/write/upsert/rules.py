@@ -20,6 +20,7 @@ from frazil.write.contract import Accepted, Contract, Extra, Rejected, as_json
 from frazil.write.files import TableLayout
 from frazil.write.upsert.keys import count_up
 
+FORMATS = (1, 2, 3)  # versions of the table format that can be upserted
 DELETED = "_frazil_deleted"  # of a change, in addition to the table's columns: whether it is a delete
 
 
