@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,31 +14,9 @@ from frazil.pipelines import RunResult, RunStart, tell_ended, tell_started
 from frazil.pipelines.models import model
 from frazil.project import Project
 from tests.contract.history_lake import Past
+from tests.kit.lineage_events import check_event, facets_of, receiver
 
 RUN, FAILED = "0b4f9d54-7d1c-4f1e-9d0c-1f3e5b7a9c11", "3d0a5a0e-6c1f-4a55-8a1e-2b9c6f4d7e22"
-
-
-@contextmanager
-def receiver(status: int = 201) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that keeps the events that it gets."""
-    events: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            events.append(json.loads(body))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", events
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -121,16 +95,12 @@ def test_every_facet_names_its_producer_and_its_schema(past: Past, environ: pyte
     environ.setenv("OPENLINEAGE_CONFIG", str(tmp_path / "openlineage.yml"))
     run_twice(past, tmp_path)
     events = [json.loads(line) for line in (tmp_path / "events.json").read_text().splitlines()]
-    facets = [facet for event in events for facet in _facets(event)]
+    facets = [facet for event in events for facet in facets_of(event)]
     assert len(events) == 6
+    for event in events:
+        check_event(event)
     assert all({"_producer", "_schemaURL"} <= facet.keys() for facet in facets)
     assert all(event["schemaURL"].endswith("#/$defs/RunEvent") for event in events)
-
-
-def _facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for holder in (event["run"], event["job"], *event["inputs"], *event["outputs"]):
-        for kind in ("facets", "inputFacets", "outputFacets"):
-            yield from holder.get(kind, {}).values()
 
 
 @pytest.mark.parametrize("kind", ["refused", "away", "wrong"])

@@ -11,11 +11,14 @@ import pytest
 
 from frazil.artifacts.java import JavaNeed, find_java
 from frazil.client import FrazilCatalog
+from tests.kit.spark_lake import catalog, config, spark
 from tests.kit.stack import Project, keep_logs, make_project
 from tests.kit.stack_lake import connection
 
 if TYPE_CHECKING:
     from tests.engines.walkers import Walker
+
+__all__ = ["catalog", "config", "spark"]  # fixtures
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from frazil.pipelines.models import Decision, Derivation, GraphRun, derivation_o
 from frazil.spark.session import spark_session
 from frazil.write.commit import RetryPolicy
 from tests.conftest import Campaign
-from tests.engines.upsert_writer import CONF
 from tests.engines.walkers import Trino
+from tests.kit.spark_lake import CONF
 from tests.kit.stack import Project
 from tests.kit.stack_lake import environment
 

@@ -15,32 +15,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from frazil import Lake, Table, column, pipeline, sources
-from frazil.catalog.embedded import running_catalog
 from frazil.client import connect
-from frazil.config import Settings, load_settings
+from frazil.config import Settings
 from frazil.errors import PipelineError
 from frazil.pipelines import Pipeline, RunResult
 from frazil.pipelines.models import GraphRun, derivation_of
-from frazil.spark.session import spark_session
 from frazil.write.commit import RetryPolicy, read_progress
-from tests.engines.upsert_writer import CONF
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 _numbers = count()
 NOON = dt.datetime(2024, 1, 15, 12, 0, 0, 123456, tzinfo=dt.UTC)
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    folder = tmp_path_factory.mktemp("catalog")
-    with running_catalog(folder) as server:
-        yield load_settings(flags={"catalog.uri": server.uri, **CONF}, folder=folder, environ={})
-
-
-@pytest.fixture(scope="module")
-def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
-        yield session
 
 
 class Loading:

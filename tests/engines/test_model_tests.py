@@ -14,10 +14,13 @@ PROJECT = """
 from frazil import Table, column, model, pipeline, sources
 
 columns = column("order_id", "string"), column("amount", "decimal(12,2)")
-sales = Table("bronze.sales", *columns, column("country", "string"))
+sales = Table("bronze.sales", *columns, column("country", "string"), checks=["amount < 1000"])
 big = Table("silver.big", *columns)
 orders = model("silver.orders", "SELECT order_id, upper(country) AS country, amount FROM bronze.sales WHERE amount > 0")
-revenue = model("gold.revenue", "SELECT country, sum(amount) AS revenue FROM silver.orders GROUP BY country")
+revenue = model(
+    "gold.revenue", "SELECT country, sum(amount) AS revenue FROM silver.orders GROUP BY country",
+    checks="revenue < 1000",
+)
 
 @pipeline(source=sources.csv("landing/*.csv"), target=sales)
 def load_sales(rows):
@@ -38,6 +41,7 @@ MODELS = """
   given: {silver.orders: [{country: CH, amount: 10}]}
   expect: [{country: CH, revenue: 11}]
 - {name: other column, model: gold.revenue, given: {silver.orders: [{city: Bern}]}, expect: []}
+- {name: broken check, model: gold.revenue, given: {silver.orders: [{country: CH, amount: 1000}]}, expect: []}
 - {name: no input, model: gold.revenue, given: {}, expect: []}
 - {name: no model, model: gold.profit, given: {}, expect: []}
 """
@@ -46,6 +50,15 @@ PIPELINES = """
   model: load_sales
   given: {source: [{order_id: 1, amount: "5.00"}]}
   expect: [{order_id: 1, amount: 5}]
+- name: rows for the quarantine
+  model: load_sales
+  given: {source: [{order_id: 1, amount: many}, {order_id: 2, amount: "1000"}, {order_id: 3, amount: "7"}]}
+  expect: [{order_id: 3, amount: 7}]
+  quarantined: 2
+- name: an unexpected row for the quarantine
+  model: load_sales
+  given: {source: [{order_id: 1, amount: many}]}
+  expect: []
 - name: two inputs, one of them declared nowhere
   model: big_orders
   given:
@@ -87,16 +100,19 @@ def result(project: Path) -> dict[str, Any]:
 def test_each_test_ends_as_it_should(result: dict[str, Any]) -> None:
     assert {test["name"]: test["status"] for test in result["tests"]} == {
         "texts become numbers": "passed",
+        "rows for the quarantine": "passed",
+        "an unexpected row for the quarantine": "failed",
         "two inputs, one of them declared nowhere": "passed",
         "sums by country": "passed",
         "no rows": "passed",
         "another sum": "failed",
         "other column": "error",
+        "broken check": "error",
         "no input": "error",
         "no model": "error",
         "test_revenue": "passed",
     }
-    assert (result["passed"], result["failed"], result["error"]) == (5, 1, 3)
+    assert (result["passed"], result["failed"], result["error"]) == (6, 2, 4)
 
 
 def test_a_failed_test_shows_expected_and_actual_rows(result: dict[str, Any]) -> None:
@@ -106,9 +122,16 @@ def test_a_failed_test_shows_expected_and_actual_rows(result: dict[str, Any]) ->
     assert failed["missing"] == failed["unexpected"] == []
 
 
+def test_a_row_that_would_be_quarantined_is_shown_with_its_reason(result: dict[str, Any]) -> None:
+    failed = next(test for test in result["tests"] if test["name"].startswith("an unexpected row"))
+    reason = "field 'amount': expected decimal(12, 2), got 'many'"
+    assert failed["message"].startswith(f"quarantined: 1 row, expected 0; {reason}")
+
+
 def test_errors_name_what_is_wrong(result: dict[str, Any]) -> None:
     messages = {test["name"]: test["message"] for test in result["tests"] if test["status"] == "error"}
     assert "there is no column 'city'; there are order_id, country, amount" in messages["other column"]
+    assert "check 'revenue < 1000' failed; a run would publish nothing" in messages["broken check"]
     assert "'gold.revenue' reads 'silver.orders', and no rows are given for it" in messages["no input"]
     assert "there is no model or pipeline 'gold.profit'" in messages["no model"]
 

@@ -5,6 +5,7 @@ as one.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import count
@@ -15,9 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil import Lake, Table, column, pipeline, sources
-from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog, connect
-from frazil.config import Settings, load_settings
+from frazil.client import FrazilCatalog
 from frazil.errors import AuditFailed, EnvironmentMoved, PipelineError, RowRefused
 from frazil.history import (
     EnvironmentPublication,
@@ -33,9 +32,8 @@ from frazil.history import (
 from frazil.pipelines import Pipeline, RunResult
 from frazil.pipelines.batch import run_pipeline
 from frazil.pipelines.models import Days, GraphRun, Model, ModelSchemas, derivation_of, model
-from frazil.spark.session import spark_session
 from frazil.write.commit import RetryPolicy, read_progress
-from tests.engines.upsert_writer import CONF
+from tests.kit.raising import raises
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 ORDERS = [column("id", "long"), column("day", "date"), column("country", "string"), column("amount", "long")]
@@ -43,24 +41,6 @@ MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}
 COUNTRIES = [column("country", "string"), column("region", "string")]
 FIRST_DAY = date(1970, 1, 1)
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    folder = tmp_path_factory.mktemp("catalog")
-    with running_catalog(folder) as server:
-        yield load_settings(flags={"catalog.uri": server.uri, **CONF}, folder=folder, environ={})
-
-
-@pytest.fixture(scope="module")
-def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def catalog(config: Settings) -> FrazilCatalog:
-    return connect(config)
 
 
 class Orders:
@@ -237,6 +217,63 @@ def _history(orders: Orders, chance: random.Random) -> Iterator[Callable[[], obj
     yield lambda: table.delete("day = date '1970-01-03'")
 
 
+def made_by_spark(orders: Orders, name: str) -> list[bool]:
+    """Of each snapshot of a table that added rows, whether a MERGE of Spark made it."""
+    summaries = [
+        each.summary.additional_properties
+        for each in orders.catalog.load_table(orders.name(name)).metadata.snapshots
+        if each.summary
+    ]
+    return ["spark.app.id" in summary for summary in summaries if summary.get("added-records", "0") != "0"]
+
+
+def test_new_keys_are_appended_without_a_merge(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    orders.create(clean)
+    orders.add(1, 2)
+    orders.run(clean)
+    orders.add(3, 1, 4)
+    (result,) = orders.run(clean)
+    assert (result.rows, result.inserted, result.updated) == (3, 3, 0)
+    assert made_by_spark(orders, "clean") == [True, False]
+    assert orders.rows("clean") == orders.defined(CLEAN)
+
+
+def test_new_rows_of_known_keys_are_merged_and_so_are_those_after_them(orders: Orders) -> None:
+    latest = "SELECT CAST(amount AS BIGINT) AS id, id AS last, country FROM {orders} WHERE amount > 0"
+    clean = orders.model("clean", latest, mode="upsert", key=["id"])
+    orders.create(clean)
+    counts = []
+    for amounts in ((1, 5), (5,), (9,), (10, 10), (11,)):
+        for amount in amounts:
+            orders.add(1, amount=amount)
+        (result,) = orders.run(clean)
+        counts.append((result.inserted, result.updated))
+    # 5 is known; 9 is merged, since the change before it was; 10 comes twice
+    assert counts == [(2, 0), (0, 1), (1, 0), (1, 0), (1, 0)]
+    assert made_by_spark(orders, "clean") == [True, True, True, True, False]
+    assert [row[0] for row in orders.rows("clean")] == [1, 5, 9, 10, 11]
+    assert orders.rows("clean")[1][1] == 2  # the later order
+
+
+def test_keys_that_another_writer_brings_before_the_rows_are_staged_are_merged(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    orders.create(clean)
+    orders.add(1)
+    orders.run(clean)
+    orders.add(2)
+    row = {"id": 1, "day": FIRST_DAY, "country": "XX", "amount": 7}
+    strangers = iter([row])
+
+    def bring(_name: str, _decision: object) -> None:
+        for stranger in strangers:
+            orders.lake.table(clean.name).append([stranger])
+
+    (result,) = orders.run(clean, on_step=bring)
+    assert (result.inserted, result.updated) == (0, 1)
+    assert orders.rows("clean") == orders.defined(CLEAN)
+
+
 def test_a_backfill_computes_days_again_and_leaves_other_changes_to_the_next_run(orders: Orders) -> None:
     by_day = orders.model("by_day", BY_DAY, mode="replace-partition", partition_by=["day"])
     orders.create(by_day)
@@ -319,14 +356,15 @@ def test_a_failed_audit_publishes_no_table_of_the_graph(orders: Orders) -> None:
     assert "main" in orders.catalog.load_table(clean.name).metadata.refs
 
 
-def test_a_failed_check_publishes_nothing(orders: Orders) -> None:
-    by_day = orders.model("by_day", BY_DAY, checks=["amount < 25"])
-    orders.create(by_day)
+@pytest.mark.parametrize(("sql", "options"), [(BY_DAY, {}), (CLEAN, {"mode": "upsert", "key": "id"})])
+def test_a_failed_check_publishes_nothing(orders: Orders, sql: str, options: dict[str, Any]) -> None:
+    checked = orders.model("by_day", sql, checks=["amount < 10"], **options)
+    orders.create(checked)
     orders.add(1, 1, 1)
-    with pytest.raises(RowRefused):
-        orders.run(by_day)
+    with raises(RowRefused, table=checked.name, hint=re.compile("let the query leave such rows out")):
+        orders.run(checked)
     assert orders.rows("by_day") == []
-    assert set(orders.catalog.load_table(by_day.name).metadata.refs) <= {"main"}
+    assert set(orders.catalog.load_table(checked.name).metadata.refs) <= {"main"}
 
 
 def test_of_two_runs_at_once_the_first_to_commit_wins(orders: Orders) -> None:

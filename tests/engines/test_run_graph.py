@@ -15,7 +15,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import PipelineError
-from tests.engines.upsert_writer import CONF
+from tests.kit.spark_lake import CONF
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 PROJECT = """

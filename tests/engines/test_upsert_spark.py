@@ -22,9 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import frazil.sinks
 from frazil import Table, column, pipeline, sources
-from frazil.catalog.embedded import running_catalog
-from frazil.client import FrazilCatalog, connect
-from frazil.config import Settings, load_settings
+from frazil.client import FrazilCatalog
 from frazil.errors import AuditFailed, PipelineError, RowRefused, SchemaMismatch, SinkError
 from frazil.pipelines.audited import Audit
 from frazil.pipelines.batch.run import run_pipeline
@@ -32,11 +30,9 @@ from frazil.pipelines.upsert.changes import change_set
 from frazil.pipelines.upsert.frames import UpsertFrames, upsert_batches, upsert_frame
 from frazil.sinks.audit import audit
 from frazil.sinks.spark.driver import Counts, FrameResult
-from frazil.spark.session import spark_session
 from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.partitioning import partition_spec
 from frazil.write.upsert.rules import DELETED
-from tests.engines.upsert_writer import CONF
 from tests.kit.changes import CHANGES, SCHEMA, Oracle, Rows, change, example_count, gone
 from tests.kit.raising import raises
 
@@ -49,26 +45,6 @@ _numbers = count()
 
 class Killed(BaseException):
     """The driver is gone."""
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    folder = tmp_path_factory.mktemp("catalog")
-    with running_catalog(folder) as server:
-        yield load_settings(flags={"catalog.uri": server.uri, **CONF}, folder=folder, environ={})
-
-
-@pytest.fixture(scope="module")
-def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def catalog(config: Settings) -> FrazilCatalog:
-    result = connect(config)
-    result.create_namespace("lake")
-    return result
 
 
 def new_table(catalog: FrazilCatalog, mode: str = MODES[0], *fields: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +13,9 @@ from pyiceberg.types import FloatType, ListType, LongType, NestedField
 from pyspark.sql import SparkSession
 
 from frazil import Lake, upkeep
-from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog, connect
-from frazil.config import Settings, load_settings
+from frazil.config import Settings
 from frazil.errors import VectorError
-from frazil.spark.session import spark_session
 from frazil.upkeep import Keeper
 from frazil.vector import Builder, Indexes, IndexRecord, SparkEngine
 from frazil.vector.codes import Codes
@@ -30,19 +27,6 @@ TABLE, DIMENSION = "lake.words", 48
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "embedding", ListType(3, FloatType(), element_required=False))
 )
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    folder = tmp_path_factory.mktemp("catalog")
-    with running_catalog(folder) as server:
-        yield load_settings(flags={"catalog.uri": server.uri}, folder=folder, environ={})
-
-
-@pytest.fixture(scope="module")
-def spark(config: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_session(config, app_name="tests", log=tmp_path_factory.mktemp("spark") / "spark.log") as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

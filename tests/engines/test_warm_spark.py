@@ -16,9 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
+from frazil.client import connect
 from frazil.processes import wait_until
+from frazil.project import load_project
 from frazil.spark import KAFKA_JARS, read_record
 from frazil.spark.warm_record import WarmRecord
+from tests.kit.lineage_events import check_event, receiver
 from tests.kit.stack import Project, keep_logs, make_project
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +91,74 @@ def test_models_side_by_side_find_the_catalog_in_the_warm_spark(warm: Project) -
         "silver.orders": "committed",
         "silver.customers": "committed",
     }
+
+
+@pytest.fixture
+def lineage(warm: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """The events of OpenLineage that commands of the project send."""
+    with receiver() as (url, events):
+        for name, value in {**warm.environment, "OPENLINEAGE_URL": url}.items():
+            monkeypatch.setenv(name, value)
+        yield events
+
+
+@pytest.mark.filterwarnings("ignore")  # Dagster's own
+def test_dagster_materialises_the_graph_and_every_run_sends_its_events(
+    warm: Project, lineage: list[dict[str, Any]]
+) -> None:
+    import dagster
+
+    from frazil.dagster import project_assets
+
+    warm.frazil("apply", "--yes")
+    write_orders(warm, "d", 20)
+    done = dagster.materialize([project_assets(load_project(warm.folder))])
+    events = [event.step_materialization_data.materialization for event in done.get_asset_materialization_events()]
+    shown = {".".join(event.asset_key.path): event.metadata for event in events}
+    tables = ("lakehouse.sales", "silver.orders", "gold.revenue")
+    snapshots = {name: int(shown[name]["frazil/snapshot_id"].value) for name in tables}
+    catalog = connect(warm.settings)
+    loaded = {name: catalog.load_table(name) for name in tables}
+    assert {name: table.current_snapshot().snapshot_id for name, table in loaded.items()} == snapshots
+    assert shown["lakehouse.sales"]["dagster/row_count_written"].value == 20
+    assert shown["silver.orders"]["frazil/input_snapshots"].value == {
+        "lakehouse.sales": str(snapshots["lakehouse.sales"])
+    }
+    for event in lineage:
+        check_event(event)
+    complete = {event["job"]["name"]: event for event in lineage if event["eventType"] == "COMPLETE"}
+    assert {event["job"]["name"] for event in lineage if event["eventType"] == "START"} == set(complete)
+    assert {"frazil run", "daily_sales", "silver.orders", "gold.revenue"} <= set(complete)
+    (output,) = complete["silver.orders"]["outputs"]
+    assert output["facets"]["version"]["datasetVersion"] == str(snapshots["silver.orders"])
+    (source,) = complete["daily_sales"]["inputs"]
+    assert source["name"] == str(warm.folder / "landing/d.csv")
+
+
+@pytest.mark.filterwarnings("ignore")  # Dagster's own
+def test_a_run_that_fails_fails_its_asset_and_sends_an_event(warm: Project, lineage: list[dict[str, Any]]) -> None:
+    import dagster
+
+    from frazil.dagster import project_assets
+
+    warm.frazil("apply", "--yes")
+    bad = warm.folder / "landing" / "bad.csv"
+    bad.parent.mkdir(exist_ok=True)
+    bad.write_text(HEADER + "1,CUST-1,much,ch,2024-01-15,2024-01-15T08:00:00\n")
+    assets = project_assets(load_project(warm.folder))
+    done = dagster.materialize([assets], selection=["lakehouse/sales"], raise_on_error=False)
+    bad.unlink()
+    (failure,) = [event.step_failure_data.user_failure_data for event in done.all_events if event.is_step_failure]
+    assert "daily_sales" in failure.description
+    for event in lineage:
+        check_event(event)
+    assert [(event["eventType"], event["job"]["name"]) for event in lineage] == [
+        ("START", "frazil run"),
+        ("START", "daily_sales"),
+        ("FAIL", "daily_sales"),
+        ("FAIL", "frazil run"),
+    ]
+    assert lineage[2]["run"]["facets"]["errorMessage"]["message"] in failure.description
 
 
 def test_two_clients_at_once_have_accumulators_and_callbacks_of_their_own(warm: Project) -> None:

@@ -28,6 +28,7 @@ def with_model_tables(context: Context, project: Project) -> Project:
     from frazil.pipelines.models import ModelSchemas, derivation_of, in_order
     from frazil.spark import spark_session
 
+    context.catalog  # noqa: B018  # one that is away is reported before Spark starts
     with ExitStack() as stack:
 
         def session() -> SparkSession:

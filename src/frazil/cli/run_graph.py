@@ -70,7 +70,12 @@ class GraphCommand:
         pending = [str(each["table"]) for each in self.report.results if each["status"] == "pending"]
         changing = {*pending, *(load.pipeline.target.name for load in self.loads)}
         return foresee(
-            derivations, self.context.announce(), full_refresh=self._refreshed(derivations), changing=changing
+            derivations,
+            self.context.announce(),
+            full_refresh=self._refreshed(derivations),
+            env=self.options.env,
+            days=self.options.days,
+            changing=changing,
         )
 
     def _refreshed(self, derivations: Sequence[Derivation]) -> frozenset[str]:

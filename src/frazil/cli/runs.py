@@ -12,7 +12,6 @@ from frazil.cli.context import Context
 from frazil.cli.show import echo, output_option, print_json
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME, load_project
-from frazil.tables import Table, column
 from frazil.terminal import visible
 from frazil.units import size
 
@@ -45,7 +44,7 @@ SHOWN = (
 def runs(context: Context, name: str | None, limit: int, output: str) -> None:
     """Show what runs have read, written and quarantined.
 
-    Of all pipelines, of one pipeline, or into one table.
+    Of all pipelines and models, of one pipeline, or into one table.
     """
     from frazil.pipelines import read_runs
 
@@ -61,17 +60,20 @@ def runs(context: Context, name: str | None, limit: int, output: str) -> None:
         echo(f"no runs of {name} are remembered" if name else "no runs are remembered")
 
 
-def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
+def _wanted(name: str | None) -> list[tuple[str, str | None]]:
     """The tables whose runs to read, and of which pipeline."""
-    declared = load_project(Path.cwd()).pipelines if (Path.cwd() / FILE_NAME).exists() else ()
+    project = load_project(Path.cwd()) if (Path.cwd() / FILE_NAME).exists() else None
+    declared, models = (project.pipelines, project.models) if project else ((), ())
     if name is None:
-        if not declared:
+        names = [*(pipeline.target.name for pipeline in declared), *(model.name for model in models)]
+        if not names:
             raise ProjectError(
-                f"no pipeline is declared in {Path.cwd() / FILE_NAME}", hint="name a table: frazil runs lakehouse.sales"
+                f"no pipeline or model is declared in {Path.cwd() / FILE_NAME}",
+                hint="name a table: frazil runs lakehouse.sales",
             )
-        return [(target, None) for target in {pipeline.target.name: pipeline.target for pipeline in declared}.values()]
+        return [(table, None) for table in dict.fromkeys(names)]
     if match := next((pipeline for pipeline in declared if pipeline.name == name), None):
-        return [(match.target, match.name)]
+        return [(match.target.name, match.name)]
     if "." not in name:
         known = ", ".join(pipeline.name for pipeline in declared) or "none"
         raise ProjectError(
@@ -79,7 +81,7 @@ def _wanted(name: str | None) -> list[tuple[Table, str | None]]:
             hint="or name a table: frazil runs lakehouse.sales",
             pipeline=name,
         )
-    return [(Table(name, column("any", "string")), None)]
+    return [(name, None)]
 
 
 def _show(rows: list[dict[str, Any]]) -> None:

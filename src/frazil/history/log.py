@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frazil.protocol import RUNS_SUFFIX, SUMMARY_COMMIT, SUMMARY_PROGRESS, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
 from frazil.scan.planning import MAIN, Named, ancestors, find_point, find_ref, time_of
 from frazil.scan.reading import scan_rows
+from frazil.write.commit import count_marked
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -142,9 +143,8 @@ def describe(snapshot: Snapshot, *, refs: tuple[str, ...] = (), is_ancestor: boo
         if snapshot.summary
         else "unknown",
         added_rows=_number(summary, "added-records"),
-        removed_rows=sum(
-            _number(summary, key) for key in ("deleted-records", "added-position-deletes", "added-equality-deletes")
-        ),
+        removed_rows=sum(_number(summary, key) for key in ("deleted-records", "added-equality-deletes"))
+        + count_marked(summary),
         added_files=_number(summary, "added-data-files"),
         removed_files=_number(summary, "deleted-data-files"),
         total_rows=_total(summary, "total-records"),

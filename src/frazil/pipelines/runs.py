@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.config import is_secret
 from frazil.protocol import RUNS_SUFFIX
 from frazil.tables import Table, column
-from frazil.write.commit import MAIN
+from frazil.write.commit import MAIN, head
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,16 +119,23 @@ def tell_error(error: BaseException, properties: Mapping[str, str]) -> str:
     return text[:LONGEST_ERROR]
 
 
-def read_runs(target: Table | str, catalog: FrazilCatalog, *, pipeline: str | None = None) -> list[dict[str, Any]]:
-    """The runs of a target, the latest first; none, if there was none."""
+def read_runs(
+    target: Table | str, catalog: FrazilCatalog, *, pipeline: str | None = None, env: str | None = None
+) -> list[dict[str, Any]]:
+    """The runs of a target, the latest first; none, if there was none. In an environment, those of its branch where
+    there is one.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
+    from frazil.history import ref_in
     from frazil.scan.reading import scan_rows
 
     try:
         table = catalog.load_table(runs_of(target).identifier)
     except NoSuchTableError:
         return []
-    rows: Sequence[dict[str, Any]] = scan_rows(table).to_arrow().to_pylist()
+    if (snapshot := head(table.metadata, ref_in(table.metadata, env, table=".".join(table.name())))) is None:
+        return []
+    rows: Sequence[dict[str, Any]] = scan_rows(table, snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
     wanted = [row for row in rows if pipeline in (None, row["pipeline"])]
     return sorted(wanted, key=lambda row: row["started_at"], reverse=True)

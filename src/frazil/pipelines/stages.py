@@ -98,9 +98,10 @@ class Stages:
         if head(table.metadata, stage) is None:
             raise PipelineError(
                 f"{self.target.layout.name}: branch '{stage}' is gone",
-                hint="another run of this pipeline came first",
+                hint="another run of this pipeline came first; run again to bring in what is still out of date",
                 table=self.target.layout.name,
                 ref=stage,
+                problem="overtaken",
             )
         return table
 

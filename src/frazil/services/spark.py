@@ -50,7 +50,7 @@ class Spark(Service):
         self.launch()
 
     def launch(self) -> Launch:
-        jars = warm_jars()
+        jars = (*warm_jars(), *self.settings.spark.packages)
         plan = DriverPlan(
             folder=str(self.folder),
             port=self.port,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+EXTENSIONS = "spark.sql.extensions"
+ICEBERG_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # Spark's Kafka source, for who asks for it. Named one by one: the token provider of the same version cannot be had
 # everywhere.
 KAFKA_JARS = (
@@ -54,7 +56,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.python.daemon.module": "frazil.spark.worker_daemon",
         # A batch of 10,000 rows, Spark's default, costs the contract a third more CPU a row.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.type": "rest",
         f"{prefix}.uri": catalog.uri,
@@ -67,7 +68,16 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         conf[f"{prefix}.token"] = catalog.token.get_secret_value()
     if settings.s3.endpoint:
         conf |= {f"{prefix}.{key}": value for key, value in _s3_conf(settings).items()}
-    return conf | settings.spark.conf
+    return conf | settings.spark.conf | {EXTENSIONS: _extensions(settings.spark.conf.get(EXTENSIONS))}
+
+
+def _extensions(own: str | None) -> str:
+    """Iceberg's extensions, which MERGE needs, and those that the settings add.
+
+    >>> _extensions("io.delta.sql.DeltaSparkSessionExtension").split(",")[1:]
+    ['io.delta.sql.DeltaSparkSessionExtension']
+    """
+    return own if own and ICEBERG_EXTENSIONS in own else ",".join(filter(None, (ICEBERG_EXTENSIONS, own)))
 
 
 def _s3_conf(settings: Settings) -> dict[str, str]:
@@ -93,7 +103,8 @@ def session_conf(settings: Settings, more_jars: Sequence[str] = ()) -> dict[str,
     from frazil.artifacts import resolve_jars, show_progress
 
     wanted = [ICEBERG_RUNTIME, ICEBERG_AWS] if settings.s3.endpoint else [ICEBERG_RUNTIME]
-    jars = resolve_jars([*wanted, *more_jars], ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
+    wanted += [*more_jars, *settings.spark.packages]
+    jars = resolve_jars(wanted, ivy_settings=settings.spark.ivy_settings, on_progress=show_progress())
     conf = spark_conf(settings)
     return conf | {"spark.jars": ",".join([*map(str, jars), *filter(None, [conf.get("spark.jars")])])}
 
@@ -124,7 +135,8 @@ def spark_session(
     cluster, executors can import the modules of the folder `project`; `tell` is called with the executors.
     """
     with ExitStack() as stack:
-        spark = None if is_submitted() else warm_session(stack, settings, spark_conf, app_name, more_jars, tell)
+        jars = (*more_jars, *settings.spark.packages)
+        spark = None if is_submitted() else warm_session(stack, settings, spark_conf, app_name, jars, tell)
         if spark is None:
             spark = _started(settings, app_name, log, more_jars)
             stack.callback(spark.stop)

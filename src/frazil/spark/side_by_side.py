@@ -5,10 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
-
-from frazil.spark.messages import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,10 +48,5 @@ class SideBySide:
             return self._free.pop() if self._free else self._another()
 
     def _another(self) -> SparkSession:
-        """A session with the settings of the first one. In a warm Spark, those of the catalog are the session's own."""
-        spark = self.first.newSession()
-        for key, value in self.first.conf.getAll.items():
-            if spark.conf.get(key, None) != value:
-                with suppress(*spark_errors()):  # a setting of the whole application: it is the same here
-                    spark.conf.set(key, value)
-        return spark
+        """A session with the settings of the first one: in a warm Spark, those of the catalog are the session's own."""
+        return type(self.first)(self.first.sparkContext, self.first._jsparkSession.cloneSession())

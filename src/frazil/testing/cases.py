@@ -21,7 +21,8 @@ from frazil.errors import ProjectError
 
 FOLDER = "tests"
 SUFFIXES = (".yml", ".yaml")
-KEYS = ("name", "doc", "model", "given", "expect")
+KEYS = ("name", "doc", "model", "given", "expect", "quarantined")
+NEEDED = ("model", "given", "expect")
 Row = Mapping[str, Any]
 
 
@@ -34,6 +35,7 @@ class Case:
     inputs: Mapping[str, tuple[Row, ...]]
     expect: tuple[Row, ...]
     path: Path
+    quarantined: int = 0  # rows that the table does not take
 
 
 def read_cases(folder: Path) -> list[Case]:
@@ -69,16 +71,19 @@ def _name(entry: object, shown: Path, number: int, count: int) -> str:
 
 def _case(entry: object, name: str, shown: Path) -> Case:
     if not isinstance(entry, Mapping):
-        raise _wrong(shown, name, f"a test is {type(entry).__name__}, expected a mapping with {', '.join(KEYS[2:])}")
+        raise _wrong(shown, name, f"a test is {type(entry).__name__}, expected a mapping with {', '.join(NEEDED)}")
     if unknown := [str(key) for key in entry if key not in KEYS]:
         raise _wrong(shown, name, f"unknown key '{unknown[0]}'; a test has {', '.join(KEYS)}")
-    if missing := [key for key in KEYS[2:] if key not in entry]:
+    if missing := [key for key in NEEDED if key not in entry]:
         raise _wrong(shown, name, f"'{missing[0]}' is missing")
     tables = entry["given"]
     if not isinstance(tables, Mapping):
         raise _wrong(shown, name, "given is no mapping; expected a list of rows for each input, by its name")
     rows = {str(table): _rows(values, f"given {table}", shown, name) for table, values in tables.items()}
-    return Case(name, str(entry["model"]), rows, _rows(entry["expect"], "expect", shown, name), shown)
+    quarantined = entry.get("quarantined", 0)
+    if not isinstance(quarantined, int) or isinstance(quarantined, bool) or quarantined < 0:
+        raise _wrong(shown, name, f"quarantined is {quarantined!r}, expected a number of rows")
+    return Case(name, str(entry["model"]), rows, _rows(entry["expect"], "expect", shown, name), shown, quarantined)
 
 
 def _rows(values: object, what: str, shown: Path, name: str) -> tuple[Row, ...]:

@@ -1,4 +1,6 @@
-"""Runs a model or a pipeline of a project on given rows, without a catalog."""
+"""Runs a model or a pipeline of a project on given rows, without a catalog, and holds what it makes against the
+contract of its table.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,48 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from frazil.errors import FrazilError, PipelineError, ProjectError
 from frazil.pipelines import Pipeline, transform
+from frazil.pipelines.files import TextContract
 from frazil.pipelines.models import Model, derivation_of, infer_columns
 from frazil.project import Project
-from frazil.pyiceberg_compat import with_small_types
-from frazil.spark import quoted, spark_error, spark_errors
+from frazil.pyiceberg_compat import schema_without_ids, with_small_types
+from frazil.spark import spark_error, spark_errors
+from frazil.tables import Table, column_of
 from frazil.testing.rows import Row, inferred_rows, typed_rows
-from frazil.write.files import arrow_schema
+from frazil.units import count
+from frazil.write.contract import Contract, Rejected
+from frazil.write.files import TableLayout, arrow_schema
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame, SparkSession
 
+SHOWN_REASONS = 5
 SOURCE = "source"  # the input of a pipeline over files or Kafka
 Inputs = Mapping[str, Sequence[Row]]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a model or pipeline makes: the rows that its table takes, and those that a run would quarantine."""
+
+    rows: pa.Table
+    quarantined: tuple[Rejected, ...] = ()
+
+    def unexpected(self, quarantined: int) -> str:
+        """What is wrong with the number of quarantined rows; empty if it is as expected.
+
+        >>> row = Rejected(0, "check 'amount >= 0' failed", '{"amount": -1}')
+        >>> print(Computed(pa.table({}), (row,)).unexpected(0))
+        quarantined: 1 row, expected 0; check 'amount >= 0' failed: {"amount": -1}
+        """
+        if len(self.quarantined) == quarantined:
+            return ""
+        reasons = [f"{row.reason}: {row.raw}" for row in self.quarantined[:SHOWN_REASONS]]
+        return "; ".join([f"quarantined: {count(len(self.quarantined), 'row')}, expected {quarantined:,}", *reasons])
 
 
 @dataclass
@@ -33,14 +61,30 @@ class ModelRunner:
     spark: SparkSession
     _schemas: dict[str, Schema | None] = field(default_factory=dict)
 
-    def run(self, name: str, rows: Inputs) -> pa.Table:
-        """What the model or pipeline makes of these rows."""
+    def run(self, name: str, rows: Inputs, *, quarantined: int = 0) -> pa.Table:
+        """What the model or pipeline makes of these rows. Another number of quarantined rows is an error."""
+        computed = self.compute(name, rows)
+        if problem := computed.unexpected(quarantined):
+            raise PipelineError(f"'{name}': {problem}", pipeline=name, problem="quarantined")
+        return computed.rows
+
+    def compute(self, name: str, rows: Inputs) -> Computed:
+        """What the model or pipeline makes of these rows, held against types, NOT NULL and checks of its table."""
         declared = self._declared(name)
         try:
             frame = self._load(declared, rows) if _loads(declared) else self._derive(declared, rows)
-            return frame.toArrow()
+            result = frame.toArrow()
         except spark_errors() as exc:
             raise PipelineError(f"'{name}': {spark_error(str(exc))}", pipeline=name) from exc
+        computed = _accepted(declared, result)
+        if computed.quarantined and isinstance(declared, Model):  # which have no quarantine
+            row = computed.quarantined[0]
+            raise PipelineError(
+                f"'{name}': {row.reason}; a run would publish nothing\n  row: {row.raw}",
+                pipeline=name,
+                problem="rejected",
+            )
+        return computed
 
     def _declared(self, name: str) -> Model | Pipeline:
         every: list[Model | Pipeline] = [*self.project.models, *self.project.pipelines]
@@ -56,7 +100,7 @@ class ModelRunner:
         tables = {name: str(getattr(source, "name", name)) for name, source in derivation.inputs.items()}
         _check_inputs(declared.name, rows, tables)
         frames = {name: self._frame(table, rows[name if name in rows else table]) for name, table in tables.items()}
-        return self._in_types(declared, derivation.compute(self.spark, frames))
+        return derivation.compute(self.spark, frames)
 
     def _load(self, declared: Model | Pipeline, rows: Inputs) -> DataFrame:
         assert isinstance(declared, Pipeline)
@@ -67,16 +111,7 @@ class ModelRunner:
             table = typed_rows(own, pa.schema([(name, pa.string()) for name in names]), what=f"given {SOURCE}")
         else:
             table = inferred_rows(own, what=f"given {SOURCE}")
-        return self._in_types(declared, transform(declared, self._of_arrow(table)))
-
-    def _in_types(self, declared: Model | Pipeline, frame: DataFrame) -> DataFrame:
-        """The frame in the types of the table that a pipeline fills: its contract would convert texts."""
-        if isinstance(declared, Model):
-            return frame
-        types = self._empty(declared.target.schema()).schema
-        kinds = {kind.name: kind.dataType for kind in types}
-        columns = [frame[quoted(n)].cast(kinds[n]).alias(n) if n in kinds else frame[quoted(n)] for n in frame.columns]
-        return frame.select(*columns)
+        return transform(declared, self._of_arrow(table))
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
@@ -93,9 +128,6 @@ class ModelRunner:
         if not table.num_rows:
             return self.spark.createDataFrame([], schema)
         return self.spark.createDataFrame(table, schema).coalesce(1)
-
-    def _empty(self, schema: Schema) -> DataFrame:
-        return self._of_arrow(typed_rows([], with_small_types(arrow_schema(schema)), what=""))
 
     def _schema(self, table: str) -> Schema | None:
         """The columns of a table, if the project says them."""
@@ -118,6 +150,28 @@ class ModelRunner:
             return model.table(infer_columns(model, inputs, self.spark)).schema()
         except FrazilError:  # the tests of that model say what is wrong with it
             return None
+
+
+def _accepted(declared: Model | Pipeline, result: pa.Table) -> Computed:
+    """The rows that the table takes. Columns that it does not have, such as that of an upsert's operations, stay."""
+    table = _table(declared, result.schema)
+    layout = TableLayout(table.name, table.schema(), table.partition_spec(), UNSORTED_SORT_ORDER, "", {}, {})
+    names = [name for name in result.column_names if name in layout.arrow.names]
+    contract = TextContract if _loads(declared) else Contract  # files and messages hold texts
+    accepted = contract.of(layout, checks=declared.checks).accept(result.select(names))
+    rows, others = accepted.rows, result.drop_columns(names)
+    if accepted.numbers is not None:
+        others = others.take(accepted.numbers)
+    for name in others.column_names:
+        rows = rows.append_column(name, others[name])
+    return Computed(rows, accepted.rejected)
+
+
+def _table(declared: Model | Pipeline, schema: pa.Schema) -> Table:
+    if isinstance(declared, Pipeline):
+        return declared.target
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return declared.table([column_of(field) for field in schema_without_ids(nullable).fields])
 
 
 def _loads(declared: Model | Pipeline) -> bool:

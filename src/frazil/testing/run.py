@@ -36,10 +36,12 @@ def run_case(case: Case, runner: ModelRunner) -> Outcome:
         return Outcome(case.name, str(case.path), case.model, status, seconds, message, difference)
 
     try:
-        difference = compare_rows(case.expect, runner.run(case.model, case.inputs))
+        computed = runner.compute(case.model, case.inputs)
+        difference = compare_rows(case.expect, computed.rows)
     except FrazilError as exc:
         return outcome("error", f"{exc.message}; {exc.hint}" if exc.hint else exc.message)
-    if not difference:
-        return outcome("passed")
     rows = len(difference.missing) + len(difference.unexpected) + len(difference.differing)
-    return outcome("failed", f"{rows} {'row differs' if rows == 1 else 'rows differ'}", difference)
+    differ = f"{rows} {'row differs' if rows == 1 else 'rows differ'}" if rows else ""
+    if message := "\n".join(filter(None, (computed.unexpected(case.quarantined), differ))):
+        return outcome("failed", message, difference)
+    return outcome("passed")

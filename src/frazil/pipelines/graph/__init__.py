@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.graph.nodes import Graph, Kind, Node
     from frazil.pipelines.graph.render import as_dot, as_json, as_mermaid, as_text
     from frazil.pipelines.graph.selectors import select
+    from frazil.pipelines.graph.state import NodeState, StateFinder
 
 __all__ = [
     "ColumnLineage",
@@ -18,6 +19,8 @@ __all__ = [
     "Kind",
     "Lineage",
     "Node",
+    "NodeState",
+    "StateFinder",
     "as_dot",
     "as_json",
     "as_mermaid",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,15 +11,17 @@ from frazil.terminal import visible_line
 
 if TYPE_CHECKING:
     from frazil.pipelines.graph.lineage import Lineage
+    from frazil.pipelines.graph.state import NodeState
 
 Columns = Mapping[str, "Lineage"]  # by model
+States = Mapping[str, "NodeState"]  # by pipeline or model
 _READS = {"file": "files", "kafka": "Kafka", "spark": "Spark", "table": "tables", "model": "model"}
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def as_text(graph: Graph, columns: Columns | None = None) -> str:
+def as_text(graph: Graph, columns: Columns | None = None, states: States | None = None) -> str:
     r"""A tree: below each pipeline or model stands what reads its table.
 
     A node with several inputs stands in full below the last of them, when all that it needs has been named; at the
@@ -31,21 +33,22 @@ def as_text(graph: Graph, columns: Columns | None = None) -> str:
     load -> silver.orders  files landing/*.csv, append
     └─ gold.revenue  model, rebuild, reads silver.orders  tag:daily
     """
-    lines = [line for node in graph.nodes if not graph.parents[node.name] for line in _tree(graph, node, columns)]
+    notes = {node.name: [*_state_lines(node, states), *_column_lines(node, columns)] for node in graph.nodes}
+    lines = [line for node in graph.nodes if not graph.parents[node.name] for line in _tree(graph, node, notes)]
     return "\n".join(lines)
 
 
-def _tree(graph: Graph, node: Node, columns: Columns | None, prefix: str = "") -> Iterator[str]:
+def _tree(graph: Graph, node: Node, notes: Mapping[str, Sequence[str]], prefix: str = "") -> Iterator[str]:
     yield prefix + describe(node)
     children = [graph.node(name) for name in graph.children[node.name]]
     inside = prefix.replace("├─ ", "│  ").replace("└─ ", "   ")
-    for line in _column_lines(node, columns):
+    for line in notes[node.name]:
         yield inside + ("│    " if children else "     ") + line
     for child in children:
         branch = inside + ("└─ " if child is children[-1] else "├─ ")
         last = graph.last_parent(child)
         if last == node.name:
-            yield from _tree(graph, child, columns, branch)
+            yield from _tree(graph, child, notes, branch)
         else:
             yield branch + visible_line(f"{child.name}  (below {last})")
 
@@ -59,6 +62,10 @@ def describe(node: Node) -> str:
         reads = f"{_READS[node.kind]} {', '.join((*node.inputs, *node.sources))}, {node.mode}"
     labels = [*(f"tag:{tag}" for tag in node.tags), *([f"group:{node.group}"] if node.group else [])]
     return visible_line("  ".join([name, reads, *([" ".join(labels)] if labels else [])]))
+
+
+def _state_lines(node: Node, states: States | None) -> list[str]:
+    return [visible_line(line) for line in states[node.name].lines()] if states and node.name in states else []
 
 
 def _column_lines(node: Node, columns: Columns | None) -> Iterator[str]:
@@ -166,12 +173,18 @@ def quote_dot(text: str) -> str:
 # --- for programs ----------------------------------------------------------------------------------------------------
 
 
-def as_json(graph: Graph, chosen: Graph | None = None, columns: Columns | None = None) -> dict[str, Any]:
+def as_json(
+    graph: Graph, chosen: Graph | None = None, columns: Columns | None = None, states: States | None = None
+) -> dict[str, Any]:
     """The graph, or the chosen nodes of it, for programs: docs/cli-json.md has its shape."""
     levels = {node.name: number for number, level in enumerate(graph.levels()) for node in level}
     nodes = (chosen or graph).nodes
     return {
-        "nodes": [_node_as_json(graph, node, levels[node.name], columns) for node in nodes],
+        "nodes": [
+            _node_as_json(graph, node, levels[node.name], columns)
+            | ({"state": states[node.name].as_json()} if states else {})
+            for node in nodes
+        ],
         "external": [table for table in graph.external if any(table in node.inputs for node in nodes)],
     }
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frazil.errors import PipelineError
 from frazil.pipelines import Pipeline, transform
 from frazil.pipelines.models.declare import Model
+from frazil.pipelines.models.incremental import plain_columns
 from frazil.pipelines.models.rename import rename_tables
+from frazil.pipelines.models.sql import parse_query
 from frazil.pipelines.sources import SparkSource, TableSource
 from frazil.spark import spark_error, spark_errors
 from frazil.write.upsert import Ops, UpsertRules
@@ -44,6 +46,8 @@ class Derivation:
     tags: tuple[str, ...] = ()
     group: str | None = None
     definition: str = ""  # the fingerprint of a model's query; the code of a function is not known
+    # the columns of the result that are columns of the driving table as they are, as far as it matters
+    plain: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identifier(self) -> Identifier:
@@ -103,6 +107,7 @@ def _of_model(model: Model) -> Derivation:
         tags=model.tags,
         group=model.group,
         definition=model.fingerprint,
+        plain=plain_columns(parse_query(model.sql), driving) if driving and model.mode == "replace-partition" else {},
     )
 
 

@@ -87,6 +87,33 @@ def _is_grouped(select: Node, name: str) -> bool:
     return False
 
 
+def plain_columns(query: Query, driving: str) -> dict[str, str]:
+    """The columns of the result that are columns of `driving` as they are, with the names that they have there, all in
+    lower case; none where more than one SELECT is in between.
+
+    >>> from frazil.pipelines.models.sql import parse_query
+    >>> sql = "SELECT o.day AS d, upper(o.name) AS name, c.city FROM s.orders o JOIN s.customers c USING (id)"
+    >>> plain_columns(parse_query(sql), "s.orders")
+    {'d': 'day'}
+    """
+    select = query.tree
+    source = _from(select) if isinstance(select, exp.Select) else None
+    if not isinstance(source, exp.Table) or ".".join(part.name for part in source.parts) != driving:
+        return {}
+    if any(select.find_all(exp.Rollup, exp.Cube, exp.GroupingSets, exp.Pivot)):  # NULL stands for all values there
+        return {}
+    is_alone = not (select.args.get("joins") or select.args.get("laterals") or source.args.get("joins"))
+    owners = {source.alias_or_name.lower(), *([""] if is_alone else [])}
+    return {
+        projection.alias_or_name.lower(): value.name.lower()
+        for projection in select.expressions
+        if isinstance(value := projection.unalias(), exp.Column)
+        and not value.is_star
+        and len(value.parts) <= 2
+        and value.table.lower() in owners
+    }
+
+
 def first_in_from(query: Query) -> str | None:
     """The table that the first FROM reads, through subqueries and CTEs.
 

@@ -74,6 +74,34 @@ def find_news(metadata: TableMetadata, since: InputState | None, now: InputState
     return Arrived(News.CHANGED, since, now, reason)
 
 
+def waiting_times(metadata: TableMetadata, arrived: Arrived) -> tuple[int, ...]:
+    """When the rows that a model has not read were committed, in milliseconds, the oldest first; of a table whose
+    history is not known to the end, when it became what it is.
+    """
+    if not arrived.is_new or arrived.now.snapshot_id is None:
+        return ()
+    since_id = arrived.since.snapshot_id if arrived.since is not None else None
+    between = _between(metadata, since_id, arrived.now.snapshot_id)
+    if between is None:
+        return (_became_current(metadata, arrived.now.snapshot_id),)
+    return tuple(snapshot.timestamp_ms for snapshot in reversed(between) if _changes_rows(snapshot))
+
+
+def _became_current(metadata: TableMetadata, snapshot_id: int) -> int:
+    """When a snapshot became the table's, by a commit or by a rollback."""
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    times = [entry.timestamp_ms for entry in metadata.snapshot_log if entry.snapshot_id == snapshot_id]
+    return max(times, default=snapshot.timestamp_ms if snapshot else metadata.last_updated_ms)
+
+
+def only_grew_last(metadata: TableMetadata, ref: str = MAIN) -> bool:
+    """Whether the last snapshot of a ref that changed rows has only added some."""
+    now = head(metadata, ref)
+    line = _line(metadata, now.snapshot_id if now else None)
+    last = next((snapshot for snapshot in line if _changes_rows(snapshot)), None)
+    return last is not None and _operation(last) == "append"
+
+
 def _heir(metadata: TableMetadata, since: InputState, now_id: int) -> InputState:
     """The state itself; if its snapshot has expired, a snapshot on top of it that has the same rows: what a group has
     staged is read, and expires before what has published it.

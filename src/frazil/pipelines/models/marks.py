@@ -99,8 +99,7 @@ def read_marked(marked: MarkedInput, spark: SparkSession, kept: ExitStack, *, ev
     frame = load(marked.source, spark)
     kind = _kind(marked, frame, since)
     if since is not None:
-        column = _column(marked.source)
-        frame = frame.where((column >= literal(since)) | column.isNull())
+        frame = frame.where(condition(marked.source, since))
     held = frame.persist()
     kept.callback(held.unpersist)
     mark, ties = _look(marked, held, kind, since)
@@ -126,6 +125,12 @@ def load(source: SparkSource, spark: SparkSession) -> DataFrame:
     if source.data_source is not None:
         spark.dataSource.register(source.data_source)
     return spark.read.format(source.format).options(**source.options).load()
+
+
+def condition(source: SparkSource, since: Mark) -> Column:
+    """Which rows a run asks for: from the mark on, and those that have no value."""
+    column = _column(source)
+    return (column >= literal(since)) | column.isNull()
 
 
 def _look(marked: MarkedInput, rows: DataFrame, kind: str, since: Mark | None) -> tuple[Mark | None, int]:

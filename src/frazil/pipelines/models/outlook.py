@@ -11,7 +11,8 @@ from frazil.errors import FrazilError, PipelineError
 from frazil.pipelines.models.backfill import Days
 from frazil.pipelines.models.decide import Action, Decision
 from frazil.pipelines.models.derivation import Derivation
-from frazil.pipelines.models.run import World, plan_derivation
+from frazil.pipelines.models.inputs import waiting_times
+from frazil.pipelines.models.run import Planned, World, plan_derivation
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
@@ -26,6 +27,9 @@ class Outlook:
     derivation: Derivation
     decision: Decision
     error: FrazilError | None = None  # why it cannot be run
+    waits_for: tuple[str, ...] = ()  # inputs that have nothing new yet, and will have
+    waiting_ms: tuple[int, ...] = ()  # when the rows were committed that it has not read, the oldest first
+    is_sure: bool = True  # False: whether an input that is no table has new rows is not known
 
     @property
     def does_something(self) -> bool:
@@ -48,18 +52,28 @@ def foresee(
     for derivation in derivations:
         try:
             refresh = derivation.name in full_refresh
-            decision = plan_derivation(derivation, world, full_refresh=refresh, days=days).decision
+            planned = plan_derivation(derivation, world, full_refresh=refresh, days=days)
         except PipelineError as exc:
             expected.append(Outlook(derivation, Decision(Action.NOTHING, exc.message), exc))
             continue
-        waiting = [table for table in derivation.tables if table in changing]
-        if waiting and not decision.does_something:
-            action = _ACTIONS.get(derivation.mode, Action.OVERWRITE)
-            decision = Decision(action, f"{', '.join(waiting)} would change")
-        if decision.does_something:
+        outlook = _outlook(planned, world, [table for table in derivation.tables if table in changing])
+        if outlook.decision.does_something:
             changing.add(derivation.target)
-        expected.append(Outlook(derivation, decision))
+        expected.append(outlook)
     return expected
+
+
+def _outlook(planned: Planned, world: World, changing: Sequence[str]) -> Outlook:
+    """What is planned, or what will be to do when inputs have changed."""
+    derivation, decision = planned.derivation, planned.decision
+    times = [time for name, new in planned.arrived.items() for time in waiting_times(world.tables[name].metadata, new)]
+    waits_for: tuple[str, ...] = ()
+    if changing and not decision.does_something:
+        waits_for = tuple(changing)
+        action = _ACTIONS.get(derivation.mode, Action.OVERWRITE)
+        decision = Decision(action, f"{', '.join(waits_for)} would change")
+    is_sure = not (derivation.others or (planned.marked and planned.marked.mark)) or bool(times or changing)
+    return Outlook(derivation, decision, None, waits_for, tuple(sorted(times)), is_sure)
 
 
 def in_order(derivations: Sequence[Derivation]) -> list[Derivation]:

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, IntegerType, LongType, StringType
 
 from frazil.pipelines.models.inputs import Arrived, News
 from frazil.scan.engines import files_to_spark
-from frazil.scan.planning import ScanRequest, Source, TableState
+from frazil.scan.planning import FileTask, Planner, ScanRequest, Source, TableState
 from frazil.scan.reading import RowScan, differing_files, plan_snapshot
 from frazil.spark import quoted
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.types import NestedField
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
 CHANGE = "_change_type"
 INSERT, DELETE = "INSERT", "DELETE"
+# How manifests hold the values of partitions.
+_STORED: dict[type, pa.DataType] = {
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    DateType: pa.int32(),
+    StringType: pa.string(),
+}
 
 
 @dataclass(frozen=True)
@@ -30,11 +45,17 @@ class InputReader:
     arrived: Arrived
 
     def all(self) -> DataFrame:
-        """All rows of the snapshot that the run has fixed."""
+        """All rows of the snapshot that the run has fixed, in today's columns."""
         snapshot_id = self.arrived.now.snapshot_id
         if snapshot_id is None:  # the table has no snapshot: Spark would read one that comes in this moment
             return files_to_spark(self._scan(), [], self.spark)
+        if not self._has_todays_columns(snapshot_id):  # Spark would read those that the table had then
+            return files_to_spark(self._scan(), plan_snapshot(self.table, snapshot_id), self.spark)
         return self.spark.sql(f"SELECT * FROM {self._name} VERSION AS OF {snapshot_id}")  # noqa: S608  # a number
+
+    def _has_todays_columns(self, snapshot_id: int) -> bool:
+        snapshot = self.table.metadata.snapshot_by_id(snapshot_id)
+        return snapshot is None or snapshot.schema_id in (None, self.table.metadata.current_schema_id)
 
     def appended(self) -> DataFrame:
         """The rows that were appended since the last run."""
@@ -43,6 +64,18 @@ class InputReader:
             return self.all()
         ends = {"start-snapshot-id": str(since.snapshot_id), "end-snapshot-id": str(now.snapshot_id)}
         return self.spark.read.options(**ends).table(self._name)
+
+    def appended_values(self, columns: Mapping[str, str]) -> pa.Table | None:
+        """The values that columns of the table have in what was appended, under other names, if the table is
+        partitioned by them: then manifests tell. None if they do not.
+        """
+        since, now = self.arrived.since, self.arrived.now
+        if self.arrived.news is not News.APPENDED or since is None or since.snapshot_id is None:
+            return None
+        request = ScanRequest(start_snapshot_id=since.snapshot_id, end_snapshot_id=now.snapshot_id)
+        state = TableState.of(".".join(self.table.name()), self.table.metadata)
+        planner = Planner(state, Source.of(self.table.io).cache, request)
+        return partition_values(self.table.metadata, list(planner.plan().tasks()), columns)
 
     def changed(self) -> DataFrame:
         """The rows that came and went since the last run, with `INSERT` or `DELETE` in `_change_type`. A row that is
@@ -80,6 +113,31 @@ class InputReader:
     @property
     def _name(self) -> str:
         return ".".join(quoted(part) for part in (self.catalog, *self.table.name()))
+
+
+def partition_values(metadata: TableMetadata, files: Sequence[FileTask], columns: Mapping[str, str]) -> pa.Table | None:
+    """The values of columns in some files, each combination once; None unless every file lies in a partition of plain
+    values of all of them.
+    """
+    fields = [fields_by_name(metadata.schema()).get(source) for source in columns.values()]
+    kinds = [_STORED.get(type(field.field_type)) if field else None for field in fields]
+    rows: dict[tuple[Any, ...], None] = {}
+    for file in files:
+        places = {
+            part.source_id: place
+            for place, part in enumerate(metadata.specs()[file.spec_id].fields)
+            if isinstance(part.transform, IdentityTransform)
+        }
+        if None in kinds or any(field is None or field.field_id not in places for field in fields):
+            return None
+        rows[tuple(file.partition[places[field.field_id]] for field in fields if field)] = None
+    stored = [pa.array(list(values), kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+    return pa.table(stored, names=list(columns)) if rows else None
+
+
+def fields_by_name(schema: Schema) -> dict[str, NestedField]:
+    """The columns by their names in lower case, as Spark finds them."""
+    return {field.name.lower(): field for field in schema.fields}
 
 
 def _has_map(kind: DataType) -> bool:

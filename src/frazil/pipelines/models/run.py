@@ -339,6 +339,7 @@ class _Together:
                 return replace(result, run_id="")
             tell_started(_start_of(planned, result))
             staged = self._compute(planned, result, spark, marked)
+            self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
         except Overtaken:  # by another run: this one begins again
             raise
         except Exception as exc:
@@ -350,7 +351,6 @@ class _Together:
             tell_ended(failed)
             raise
         staged.result = replace(staged.result, seconds=round(time.monotonic() - begun, 3))
-        self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
         return staged
 
     def _plan(self, derivation: Derivation) -> Planned:
@@ -394,7 +394,7 @@ class _Together:
         }
         action = planned.decision.action
         work = Computing(
-            derivation, action, spark, readers, target, sink, stages, self.kept, marked, planned.backfill
+            derivation, action, spark, readers, target, planned.live, sink, stages, self.kept, marked, planned.backfill
         ).compute()
         branch, base_id = stages.begin()
         try:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from frazil.errors import PipelineError, TooManyBadRows
+from frazil.errors import PipelineError, RowRefused, TooManyBadRows
 from frazil.pipelines import Files
 from frazil.pipelines.models.backfill import Backfill
 from frazil.pipelines.models.decide import Action
 from frazil.pipelines.models.derivation import OP, Derivation, TableInput
-from frazil.pipelines.models.inputs import News
+from frazil.pipelines.models.inputs import News, only_grew_last
+from frazil.pipelines.models.inserts import ONE_TASK_ROWS, Inserts, has_plain_key, may_have_keys
 from frazil.pipelines.models.marks import MarkedReader, load
-from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader
+from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader, fields_by_name
 from frazil.pipelines.sources import SparkSource, TableSource
 from frazil.sinks.spark import Counts, Staged, TaskPlan, row_schema, task_limits, tasks_at_once
 from frazil.spark import quoted, spark_error, spark_errors
@@ -26,6 +27,7 @@ from frazil.write.commit import Append, Overwrite, Replace, head
 from frazil.write.files import BufferLimits, partition_keys, split
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table as LiveTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from frazil.pipelines import Kind, Stages, Write
@@ -55,6 +57,7 @@ class Computing:
     spark: SparkSession
     readers: Mapping[str, InputReader]  # by table
     target: IcebergTarget
+    live: LiveTable  # the table as the run has planned with it
     sink: FrameSink
     stages: Stages
     kept: ExitStack
@@ -67,6 +70,9 @@ class Computing:
             if self.derivation.rules is not None and self.action is not Action.OVERWRITE:
                 return self._changes()
             return self._files()
+        except RowRefused as exc:  # only a model's rows: those of a pipeline are quarantined
+            exc.hint = "nothing was committed; let the query leave such rows out, or change the check that they break"
+            raise
         except spark_errors() as exc:
             raise PipelineError(
                 f"'{self.derivation.name}': {spark_error(str(exc))}",
@@ -98,11 +104,12 @@ class Computing:
         names = self._partition_columns()
         if not names:
             return None
-        if self.backfill is not None:
-            touched = self._of_range(self.backfill)
-        else:
-            touched = self._computed(self._driving().changed().drop(CHANGE)).select(*map(_column, names))
-        values = touched.distinct().limit(MOST_PARTITIONS + 1).toArrow()
+        if (values := self._listed(names)) is None:
+            if self.backfill is not None:
+                touched = self._of_range(self.backfill)
+            else:
+                touched = self._computed(self._driving().changed().drop(CHANGE)).select(*map(_column, names))
+            values = touched.distinct().limit(MOST_PARTITIONS + 1).toArrow()
         kinds = pa.schema([self.target.layout.arrow.field(name) for name in names])
         if values.num_rows > MOST_PARTITIONS and self.backfill is not None:
             raise PipelineError(
@@ -112,6 +119,21 @@ class Computing:
                 problem="backfill",
             )
         return values.cast(kinds) if values.num_rows <= MOST_PARTITIONS else None
+
+    def _listed(self, names: Sequence[str]) -> pa.Table | None:
+        """The same from manifests, without a query: those of the files that were appended to the driving input. They
+        are as many or more, where the query leaves rows out. None where only the query tells.
+        """
+        plain, reader = self.derivation.plain, self.readers.get(self.derivation.driving or "")
+        if self.backfill is not None or reader is None or any(name.lower() not in plain for name in names):
+            return None
+        source, target = fields_by_name(reader.table.schema()), fields_by_name(self.target.layout.schema)
+        columns = {name: plain[name.lower()] for name in names}
+        same = all(
+            column in source and source[column].field_type == target[name.lower()].field_type
+            for name, column in columns.items()
+        )
+        return reader.appended_values(columns) if same else None
 
     def _of_range(self, backfill: Backfill) -> DataFrame:
         """The partitions of a range of days: those that the table has, and those that the query gives."""
@@ -142,6 +164,8 @@ class Computing:
     def _changes(self) -> Work:
         from frazil.pipelines.upsert import ChangePlan, Merge, change_set
 
+        if (work := self._inserted()) is not None:
+            return work
         derivation, rules = self.derivation, self.derivation.rules
         assert rules is not None
         # Computed for good: a MERGE plans its source several times, and Spark (4.1.3) fails to plan some of the tables
@@ -162,6 +186,26 @@ class Computing:
         self._check_bad(staged)
         return Work(staged, Merge(self.stages, changes, rules))
 
+    def _inserted(self) -> Work | None:
+        """The new rows as files to be appended, if bounds tell that the table has none of their keys, and no key comes
+        twice; None where a merge has to find out. Tried where the last change of the table only added rows, too.
+        """
+        rules, base = self.derivation.rules, head(self.live.metadata, self.target.ref)
+        reader = self.readers.get(self.derivation.driving or "")
+        if not self.derivation.is_model or self.action is not Action.MERGE or rules is None or base is None:
+            return None
+        if reader is None or reader.arrived.news is not News.APPENDED or not has_plain_key(self.live, rules.key):
+            return None
+        if not only_grew_last(self.live.metadata, self.target.ref):
+            return None
+        rows, key = self._of_table(self._computed(reader.appended())), [_column(name) for name in rules.key]
+        rows = rows.coalesce(1) if reader.arrived.rows_added <= ONE_TASK_ROWS else rows.repartition(*key)
+        staged = self.sink.stage(rows.sortWithinPartitions(*key), key=rules.key)
+        if staged.counts.duplicates or may_have_keys(self.live, base.snapshot_id, staged.files, rules.key):
+            self.sink.discard(staged)
+            return None
+        return Work(staged, Inserts(self.stages, staged.files, Append, base.snapshot_id))
+
     def _changed_rows(self) -> DataFrame:
         """The rows to be merged; for a model with `OP`, which tells the keys that are gone."""
         from pyspark.sql import functions as F
@@ -170,11 +214,11 @@ class Computing:
             return self._computed(self._driving_rows())
         if self.action is Action.ALL:
             return self._of_table(self._computed()).withColumn(OP, F.lit("u"))
+        if self.readers[self.derivation.driving or ""].arrived.news is News.APPENDED:
+            return self._of_table(self._computed(self._driving().appended())).withColumn(OP, F.lit("u"))
         changed = self._driving().changed().persist()
         self.kept.callback(changed.unpersist)
         came = self._of_table(self._computed(changed.where(F.col(CHANGE) != DELETE).drop(CHANGE)))
-        if self.readers[self.derivation.driving or ""].arrived.news is News.APPENDED:
-            return came.withColumn(OP, F.lit("u"))
         went = self._of_table(self._computed(changed.where(F.col(CHANGE) == DELETE).drop(CHANGE)))
         rules = self.derivation.rules
         assert rules is not None
@@ -230,9 +274,12 @@ class Computing:
     def _check_bad(self, staged: Staged) -> None:
         counts, limit = staged.counts, self.derivation.max_bad_share
         rows = counts.rows + counts.duplicates + counts.refused
-        if counts.refused > (limit or 0) * rows:
-            self.sink.discard(staged)
-            raise TooManyBadRows(self.derivation.name, bad=counts.refused, rows=rows, limit=limit or 0, reasons={})
+        if counts.refused <= (limit or 0) * rows:
+            return
+        self.sink.discard(staged)
+        if limit is None and (refusal := counts.first_refusal) is not None:
+            raise RowRefused(self.derivation.target, refusal.reason, position=refusal.position, row=refusal.raw)
+        raise TooManyBadRows(self.derivation.name, bad=counts.refused, rows=rows, limit=limit or 0, reasons={})
 
 
 def _rows_of_frame() -> Any:

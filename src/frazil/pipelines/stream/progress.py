@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from frazil.metrics import CONTENT_TYPE, Prometheus, use
+from frazil.metrics import CONTENT_TYPE, Prometheus, serving_pages, use
 from frazil.pipelines import report_batch
 
 OUTCOMES = ("inserted", "updated", "deleted", "unchanged", "duplicates")  # of the changes of an upsert
@@ -153,34 +151,10 @@ def serving_metrics(progress: StreamProgress, port: int) -> Iterator[int]:
     def render() -> str:
         return progress.render() + recorded.render()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = {
-                "/metrics": (render, CONTENT_TYPE),
-                "/progress": (progress.to_json, "application/json"),
-            }
-            if self.path not in known:
-                self.send_error(404)
-                return
-            answer, kind = known[self.path]
-            body = answer().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Says nothing: the screen belongs to the stream."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True, name="frazil-metrics")
-    thread.start()
+    pages = {"/metrics": (render, CONTENT_TYPE), "/progress": (progress.to_json, "application/json")}
     before = use(recorded)
     try:
-        yield server.server_address[1]
+        with serving_pages(pages, port) as bound:
+            yield bound
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
         use(before)

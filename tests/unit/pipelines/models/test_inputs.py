@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import LongType, NestedField
 
-from frazil.pipelines.models.inputs import Arrived, News, current_state, find_news
+from frazil.pipelines.models.inputs import Arrived, News, current_state, find_news, only_grew_last
 from frazil.write.commit import InputState
 
 TABLE = uuid.UUID(int=7)
@@ -75,6 +75,24 @@ FIRST = snapshot(1, added_records=10)
 def test_the_operations_since_the_last_read_say_what_is_new(later: list[Any], expected: News, rows: int) -> None:
     arrived = news(metadata(FIRST, *later, head=len(later) + 1), since=1)
     assert (arrived.news, arrived.rows_added) == (expected, rows)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ([], True),
+        ([snapshot(2, "overwrite", 1, added_records=2, deleted_records=2)], False),
+        ([snapshot(2, "delete", 1, deleted_records=2), snapshot(3, parent=2)], False),  # a takeover on top of it
+        ([snapshot(2, "overwrite", 1, deleted_records=2), snapshot(3, parent=2, added_records=1)], True),
+        ([snapshot(2, "replace", 1, added_records=10, deleted_records=10)], True),
+    ],
+)
+def test_the_last_snapshot_that_changed_rows_says_whether_a_table_only_grew(later: list[Any], expected: bool) -> None:
+    assert only_grew_last(metadata(FIRST, *later, head=len(later) + 1)) is expected
+
+
+def test_a_table_without_a_snapshot_has_not_grown() -> None:
+    assert not only_grew_last(metadata())
 
 
 def test_an_append_that_counts_nothing_may_have_added_rows() -> None:
