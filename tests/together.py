@@ -21,6 +21,7 @@ SHARED = ("live_stack", "fault_stack", "spark_session(")
 FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
 LONG = (
+    *("test_models_spark", "test_upsert_spark", "test_warm_spark", "test_vending_engines"),
     *(
         "test_graph_campaign",
         "test_pipeline_kills",

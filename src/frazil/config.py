@@ -149,6 +149,20 @@ class OidcIssuer(_Section):
     roles: dict[str, str] = Field(default_factory=dict)  # by group; further roles as `frazil role add` gives them
 
 
+class UpkeepSettings(_Section):
+    """How the catalog maintains tables by itself: `frazil serve --upkeep` and `frazil upkeep`; docs/upkeep.md."""
+
+    tables: Literal["all", "enabled"] = "all"  # enabled: only those with the property upkeep.enabled
+    orphans: bool = False  # remove orphan files, too, of tables that do not say so themselves
+    share: float = Field(default=0.25, gt=0, le=1)  # of the time that a worker may be busy
+    bytes_per_second: int = Field(default=0, ge=0)  # of rows that compaction reads; 0: no limit
+    poll_seconds: float = Field(default=10.0, gt=0)  # between looks for tables that have changed
+    table_seconds: float = Field(default=60.0, ge=0)  # from the end of a run to the next one of the same table
+    quiet_seconds: float = Field(default=15.0, ge=0)  # a table that was changed since then waits for twice the debt
+    lease_seconds: float = Field(default=30.0, ge=0.1, le=3600)  # after which another worker takes over from a dead one
+    stop_seconds: float = Field(default=5.0, gt=0)  # from SIGTERM to the end, at most
+
+
 class ServerSettings(_Section):
     """What `frazil serve` starts."""
 
@@ -161,6 +175,7 @@ class ServerSettings(_Section):
     allow_locations: CommaList = ()
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
     allow_overlap: bool = False
+    rebase_appends: bool = False  # for tables without the property commit.rebase-appends.enabled
     allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
     authentication: Literal["off", "keys"] = "off"
     pepper_file: Path | None = None  # of API keys; without it, next to a SQLite database
@@ -170,6 +185,7 @@ class ServerSettings(_Section):
     tls_certificate: Path | None = None  # PEM files
     tls_key: Path | None = None
     behind_proxy: bool = False  # a proxy terminates TLS
+    upkeep: bool = False  # maintain tables, in a process of its own
     # where clients reach the server, if a proxy changes host or path: https://lake.example.org/catalog
     public_uri: str | None = None
     oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)
@@ -230,6 +246,7 @@ class SparkSettings(_Section):
     environment: Path | None = None
     java_home: Path | None = None
     ivy_settings: Path | None = None
+    packages: CommaList = ()  # more jars, by coordinates: those of a database's driver, of Avro, of Delta
     conf: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
@@ -244,6 +261,7 @@ class Settings(_Section):
     stack: StackSettings = StackSettings()
     spark: SparkSettings = SparkSettings()
     search: SearchSettings = SearchSettings()
+    upkeep: UpkeepSettings = UpkeepSettings()
     sources: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def source_of(self, key: str) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -70,6 +71,20 @@ METRICS: Mapping[str, Metric] = {
         "counter", "Steps of upkeep, by outcome: done, problems, failed.", ("table", "step", "outcome")
     ),
     "frazil_upkeep_seconds": Metric("histogram", "Duration of steps of upkeep.", ("step",)),
+    "frazil_upkeep_runs_total": Metric(
+        "counter",
+        "Runs of upkeep by the catalog, one per table and turn, by outcome: done, nothing, yielded, stopped, failed.",
+        ("outcome",),
+    ),
+    "frazil_upkeep_run_seconds": Metric("histogram", "Duration of these runs, pauses included.", ()),
+    "frazil_upkeep_rewritten_files_total": Metric("counter", "Data files that these runs have rewritten.", ()),
+    "frazil_upkeep_rewritten_bytes_total": Metric("counter", "Bytes of rewritten data files.", ()),
+    "frazil_upkeep_removed_files_total": Metric("counter", "Files that these runs have removed.", ()),
+    "frazil_upkeep_removed_bytes_total": Metric("counter", "Bytes of removed files.", ()),
+    "frazil_upkeep_debt": Metric(
+        "gauge", "Debt score of a table for which a run is due: 1 or more, below 1 after the run.", ("table",)
+    ),
+    "frazil_upkeep_leases_lost_total": Metric("counter", "Leases that expired while their worker was at work.", ()),
 }
 
 
@@ -226,6 +241,40 @@ def _metric_of(name: str, known: Mapping[str, Metric]) -> str:
         if (stem := name.removesuffix(suffix)) in known and known[stem].kind == "histogram":
             return stem
     return name
+
+
+@contextmanager
+def serving_pages(pages: Mapping[str, tuple[Callable[[], str], str]], port: int) -> Iterator[int]:
+    """Answers GET on loopback until the block ends: for each path, what gives the body, and its content type. Gives
+    the port, which 0 leaves to the system.
+    """
+    import http.server
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path not in pages:
+                self.send_error(404)
+                return
+            answer, kind = pages[self.path]
+            body = answer().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing: the screen belongs to the command."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True, name="frazil-metrics")
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 _current: Metrics = NoMetrics()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.catalog_databases import Client, append_change
+from tests.kit.catalog_databases import Client, append_change, create_updates
 
 ONE = "/namespaces/ns/tables/t"
 SET_X = {"action": "set-properties", "updates": {"x": "1"}}
@@ -74,8 +74,6 @@ def test_several_tables_change_together_or_not_at_all(client: Client) -> None:
 
 
 def test_a_staged_create_and_a_change_commit_in_one_transaction(client: Client) -> None:
-    from tests.contract.test_catalog_tables import create_updates
-
     metadata = client.create("a")["metadata"]
     updates = [u for u in create_updates(metadata) if u["action"] not in ("assign-uuid", "set-location")]
     new = {"requirements": [{"type": "assert-create"}], "updates": updates}

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -26,17 +27,20 @@ from frazil.catalog import Operator, create_warehouse
 from frazil.catalog.files.access import S3Access
 from frazil.catalog.locations import Place
 from frazil.catalog.storage import open_signer
+from frazil.catalog.storage.signer import StoreChecks
+from frazil.catalog.storage.signing import EMPTY_SHA256, Signable
 from frazil.catalog.store import audit
 from frazil.config import StorageProfile, load_settings
 from frazil.errors import WarehouseError
 from frazil.processes import wait_until
 from frazil.services import ports
 from frazil.services.object_store import ROLE_ARN, ObjectStore
+from frazil.services.service import Launch
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 from tests.kit.raising import raises
 
-BUCKET, REGION = "lakehouse", "us-east-1"
+BUCKET, REGION, DOMAIN = "lakehouse", "us-east-1", "store.test"
 ASKS = {"X-Iceberg-Access-Delegation": "remote-signing"}
 ENDPOINT = "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"
 PLACES = {"default": f"s3://{BUCKET}/w", "both": f"s3://{BUCKET}/both", "trusting": f"s3://{BUCKET}/trusting"}
@@ -47,11 +51,19 @@ PROFILES = {
 }
 
 
+class VirtualHosts(ObjectStore):
+    """A store that takes the first part of a host as a bucket, too."""
+
+    def launch(self) -> Launch:
+        launch = super().launch()
+        return replace(launch, argv=[*launch.argv, f"-s3.domainName={DOMAIN}"])
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     folder = tmp_path_factory.mktemp("s3")
     flags = {"stack.folder": str(folder), "stack.ports.object_store": str(ports.free_port()), "stack.bucket": BUCKET}
-    service = ObjectStore(load_settings(flags=flags, environ={}, folder=folder))
+    service = VirtualHosts(load_settings(flags=flags, environ={}, folder=folder))
     service.start()
     yield service
     service.stop()
@@ -96,10 +108,14 @@ class Lake:
 
     def own_get(self, key: str) -> bytes | None:
         """The object by the owner's keys; None if there is none."""
-        request = AWSRequest("GET", self.url(key))
-        S3SigV4Auth(self.keys(), "s3", REGION).add_auth(request)
-        answer = requests.get(self.url(key), headers=dict(request.headers.items()), timeout=30)
+        answer = self.own("GET", self.url(key))
         return answer.content if answer.ok else None
+
+    def own(self, method: str, url: str, body: bytes = b"") -> requests.Response:
+        """What the store answers to its owner."""
+        request = AWSRequest(method, url, data=body)
+        S3SigV4Auth(self.keys(), "s3", REGION).add_auth(request)
+        return requests.request(method, url, headers=dict(request.headers.items()), data=body, timeout=30)
 
 
 @contextmanager
@@ -437,6 +453,49 @@ def test_a_prefix_that_a_client_adds_does_not_move_a_request(lake: Lake) -> None
     assert send(inside, "GET", url=secret, X_Forwarded_Prefix=prefix).status_code == 403
 
 
+def test_a_host_that_a_client_adds_does_not_move_a_request_to_another_bucket(lake: Lake) -> None:
+    """SeaweedFS checks a signature with X-Forwarded-Host, and looks for the bucket in Host."""
+    key = f"{lake.folder_of('rehosted')}/a"
+    file, backup = lake.url(key), f"{lake.store.endpoint}/backup"
+    assert send(lake.sign("rehosted", "PUT", file), "PUT", body=b"own").status_code == 200
+    assert lake.own("PUT", backup).status_code == 200
+    assert lake.own("PUT", f"{backup}/{BUCKET}/{key}", b"foreign").status_code == 200
+    get, host = lake.sign("rehosted", "GET", file), urlsplit(file).netloc
+    assert (send(get, "GET").content, get.body["headers"]["x-forwarded-host"]) == (b"own", [""])
+    moved = {"Host": f"backup.{DOMAIN}", "x-forwarded-host": host}
+    assert send(get, "GET", **moved).status_code == 403
+    assert send(get, "GET", Host=f"backup.{DOMAIN}").status_code == 403
+    unprotected = AWSRequest("GET", file, headers={"x-forwarded-prefix": ""})
+    S3SigV4Auth(lake.keys(), "s3", REGION).add_auth(unprotected)
+    known = requests.get(file, headers={**dict(unprotected.headers.items()), **moved}, timeout=30)
+    assert known.content == b"foreign"  # why it is signed
+
+
+def test_a_header_that_a_proxy_fills_is_not_signed(lake: Lake) -> None:
+    keys = lake.keys()
+
+    class Proxy(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            signed = "x-forwarded-host" in self.headers["Authorization"]
+            self.send_response(403 if signed else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_PUT = do_POST = answer
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        access = S3Access(REGION, f"http://127.0.0.1:{server.server_port}", True, keys.access_key, keys.secret_key)
+        signer = open_signer(access, Place("s3", BUCKET, "w"))
+        signed = signer.sign(Signable("GetObject", "GET", f"{access.endpoint}/{BUCKET}/w/a", {}, EMPTY_SHA256))
+        server.shutdown()
+    assert "x-forwarded-host" not in signed
+
+
 def test_the_store_refuses_a_signature_of_another_time(lake: Lake) -> None:
     """What keeps a captured signature from being of use for longer than 15 minutes."""
     url = lake.url(f"{lake.folder_of('late')}/a")
@@ -487,19 +546,20 @@ def test_what_this_store_verifies(lake: Lake) -> None:
     keys = lake.keys()
     access = S3Access(REGION, lake.store.endpoint, True, keys.access_key, keys.secret_key)
     checks = open_signer(access, Place("s3", BUCKET, "w")).checks()
-    assert (checks.headers, checks.bodies) == (True, False)
+    assert checks == StoreChecks(headers=True, bodies=False, empty_host=True)
 
 
 @pytest.mark.parametrize(
-    ("statuses", "headers", "bodies"),
+    ("statuses", "expected"),
     [
-        ((404, 403, 200, 400), True, True),
-        ((404, 403, 200, 429), True, False),  # too many requests: the body was not looked at
-        ((503, 403, 503, 400), False, False),
-        ((404, 404, 200, 200), False, False),
+        ((404, 403, 200, 400, 200), StoreChecks(headers=True, bodies=True, empty_host=True)),
+        # too many requests: the body was not looked at
+        ((404, 403, 200, 429, 429), StoreChecks(headers=True, bodies=False, empty_host=True)),
+        ((503, 403, 503, 400, 403), StoreChecks(headers=False, bodies=False, empty_host=False)),
+        ((404, 404, 200, 200, 503), StoreChecks(headers=False, bodies=False, empty_host=True)),
     ],
 )
-def test_only_a_clear_answer_of_the_store_counts(statuses: tuple[int, ...], headers: bool, bodies: bool) -> None:
+def test_only_a_clear_answer_of_the_store_counts(statuses: tuple[int, ...], expected: StoreChecks) -> None:
     answers = iter(statuses)
 
     class Store(BaseHTTPRequestHandler):
@@ -509,7 +569,7 @@ def test_only_a_clear_answer_of_the_store_counts(statuses: tuple[int, ...], head
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_PUT = do_POST = answer
+        do_GET = do_PUT = do_POST = answer
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -519,7 +579,7 @@ def test_only_a_clear_answer_of_the_store_counts(statuses: tuple[int, ...], head
         access = S3Access(REGION, f"http://127.0.0.1:{server.server_port}", True, "key", "secret")
         checks = open_signer(access, Place("s3", BUCKET, "w")).checks()
         server.shutdown()
-    assert (checks.headers, checks.bodies) == (headers, bodies)
+    assert checks == expected
 
 
 # --- frazil warehouse check ------------------------------------------------------------------------------------------
@@ -537,4 +597,4 @@ def test_the_check_proves_that_signed_requests_work_inside_and_fail_outside(lake
     assert [attempt for attempt in outcome["attempts"] if not attempt["passed"]] == []
     assert (done.returncode, outcome["passed"], outcome["role"], outcome["batch_deletes"]) == (0, True, None, False)
     expected = [attempt["expected"] for attempt in outcome["attempts"]]
-    assert (expected.count("allowed"), expected.count("denied")) == (5, 7)
+    assert (expected.count("allowed"), expected.count("denied")) == (5, 8)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
-from tests.kit.catalog_databases import SCHEMA, Client
+from tests.kit.catalog_databases import SCHEMA, Client, create_updates
 
 ONE = "/namespaces/ns/tables/t"
 
@@ -65,20 +64,6 @@ def test_a_staged_create_becomes_a_table_only_with_its_commit(client: Client) ->
     assert answer.body["metadata"]["table-uuid"] == metadata["table-uuid"]
     again = client.commit(*create_updates(metadata), requirements=[{"type": "assert-create"}])
     assert again.error == (409, "CommitFailedException", "Requirement failed: table already exists")
-
-
-def create_updates(metadata: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
-        {"action": "add-schema", "schema": metadata["schemas"][0]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": metadata["location"]},
-    ]
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])

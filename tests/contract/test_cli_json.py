@@ -30,6 +30,7 @@ from frazil.history import branch_table
 from frazil.pipelines.stream import StreamProgress
 from frazil.testing import Difference, Outcome
 from tests.contract.history_lake import SCHEMA, rows
+from tests.kit.upkeep import make_worker
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/cli-json.md"
 # Keys whose value is an object with keys of its own: names of files, reasons, source partitions.
@@ -57,6 +58,8 @@ ACCESS: dict[str, tuple[str, ...]] = {
     "token rotate": ("KEY",),
     "token list": (),
     "role list": (),
+    "grant": ("read", "lake.t", "--to", "user:ana"),
+    "revoke": ("read", "lake.t", "--from", "user:ana"),
     "why": ("ana", "lake.t"),
     "who-can": ("read", "lake.t"),
     "audit-log": (),
@@ -202,6 +205,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "index drop": ("lake.words", "embedding_cosine", "--yes"),
     "rollback": ("lake.t", "--to", "FIRST", "--keep-progress", "--yes"),
     "maintain": ("lake.t", "--only", "compact"),
+    "upkeep status": (),
     "audit": ("lake.t",),
     "quarantine list": (),
     "quarantine show": ("lake.t",),
@@ -285,6 +289,8 @@ def test_a_stream_prints_the_lines_that_the_page_shows() -> None:
 def prepare(name: str, server: EmbeddedCatalog, catalog: FrazilCatalog) -> None:
     """What a command needs to have something to say."""
     table = catalog.load_table("lake.t")
+    if name == "upkeep status":
+        make_worker(server.app.ctx.database, server.properties, orphans=True).run(once=True)
     if name in ("drift", "run", "runs"):
         invoke(server, "apply", "--adopt")
     if name == "branch drop" and "audit" not in table.metadata.refs:

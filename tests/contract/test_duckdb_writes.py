@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -15,10 +16,9 @@ from frazil.engine_config.connection import Connection
 from frazil.engine_config.engines import duckdb as duckdb_statements
 
 
-@pytest.fixture
-def duck(server: EmbeddedCatalog) -> Iterator[duckdb.DuckDBPyConnection]:
+@contextmanager
+def attached(server: EmbeddedCatalog) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB with what `frazil connect duckdb` prints."""
-    FrazilCatalog("lake", **server.properties).create_namespace("ns")
     connection = duckdb.connect()
     for name in ("httpfs", "avro", "iceberg"):
         import_extension(name, con=connection)
@@ -26,6 +26,13 @@ def duck(server: EmbeddedCatalog) -> Iterator[duckdb.DuckDBPyConnection]:
     connection.execute("\n".join(line for line in statements.splitlines() if not line.startswith("INSTALL")))
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def duck(server: EmbeddedCatalog) -> Iterator[duckdb.DuckDBPyConnection]:
+    FrazilCatalog("lake", **server.properties).create_namespace("ns")
+    with attached(server) as connection:
+        yield connection
 
 
 def rows(server: EmbeddedCatalog, table: str) -> list[tuple[int, str]]:

@@ -24,11 +24,11 @@ from frazil import Lake
 from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.upkeep.compact import Compaction, CompactionPlan, CompactionResult, plan_compaction
-from frazil.upkeep.deletes import SCHEMA as DELETE_SCHEMA
-from frazil.upkeep.deletes import WrittenDeletes
 from frazil.upkeep.expire import Expiry, ExpiryResult
 from frazil.upkeep.policy import Policy
 from frazil.write.commit.builder import guards, move_ref, next_snapshot
+from frazil.write.commit.delete_files import POSITION_SCHEMA as DELETE_SCHEMA
+from frazil.write.commit.delete_files import PositionFile
 from frazil.write.commit.entries import as_added, write_entries
 from frazil.write.commit.manifests import write_list
 from frazil.write.commit.publish import RetryPolicy
@@ -194,7 +194,7 @@ class Kept:
             pq.write_table(rows, out, store_schema=False)
             size = out.tell()
         first, ends = value[0][0], (min(item for _, item in pairs), max(item for _, item in pairs))
-        written_deletes = WrittenDeletes(path, len(pairs), size, first.spec_id, (pairs[0][0], pairs[-1][0]), ends)
+        written_deletes = PositionFile(path, len(pairs), size, first.spec_id, (pairs[0][0], pairs[-1][0]), ends)
         return written_deletes.to_data_file(first.partition)
 
     def delete_files(self) -> set[str]:

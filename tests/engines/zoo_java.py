@@ -90,3 +90,28 @@ def remove_orphans(spark: SparkSession, name: str, before_ms: int) -> list[str]:
     table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).deleteOrphanFiles(table)
     return list(action.usePrefixListing(True).olderThan(before_ms).execute().orphanFileLocations())
+
+
+def append_late(spark: SparkSession, name: str, source: str, insert: str) -> list[Any]:
+    """Java prepares an append of the files of another table, Spark inserts rows, then Java commits what it had prepared
+    on the older head. Gives the heads before and after the insert, and of Java's snapshot as it is in the table: its
+    id, its parent, whether its manifest list is another one, and the number of its manifests.
+    """
+    jvm = spark._jvm
+    assert jvm is not None
+    iceberg = jvm.org.apache.iceberg
+    table, other = (iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, each) for each in (name, source))
+    base = table.operations().current()
+    append = table.newAppend()
+    tasks = other.newScan().planFiles().iterator()
+    while tasks.hasNext():
+        append.appendFile(tasks.next().file())
+    prepared = append.apply()
+    spark.sql(insert)
+    late = iceberg.TableMetadata.buildFrom(base).setBranchSnapshot(prepared, "main").build()
+    table.operations().commit(base, late)
+    table.refresh()
+    snapshot = table.snapshot(prepared.snapshotId())
+    moved = snapshot.manifestListLocation() != prepared.manifestListLocation()
+    parents = [base.currentSnapshot().snapshotId(), snapshot.parentId()]
+    return [*parents, prepared.snapshotId(), moved, snapshot.allManifests(table.io()).size()]

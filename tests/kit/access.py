@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pytest
 import requests
+from pyiceberg.table import Table
 
 from frazil.catalog import (
     Target,
@@ -23,10 +26,20 @@ from frazil.catalog import (
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.audit import Record
 from frazil.catalog.store.database import Database
+from frazil.client import FrazilCatalog
 from frazil.config import Limits, OidcIssuer, StorageProfile
-from tests.kit.catalog_databases import Client
+from tests.kit.catalog_databases import SCHEMA, Client
 
 SERVER = Target("server")
+VIEW_VERSION = {
+    "version-id": 1,
+    "timestamp-ms": 1_700_000_000_000,
+    "schema-id": 0,
+    "summary": {},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+}
+VIEW = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}
 
 
 def now_ms() -> int:
@@ -147,9 +160,33 @@ def guarded_catalog(
                 guarded.close()
 
 
+def load_as(guarded: Guarded, token: str = "", name: str = "t") -> Table:
+    """A table of the namespace `ns` as PyIceberg has it, for the principal of a token, or the admin."""
+    token = token or str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer ")
+    return FrazilCatalog("lake", uri=guarded.server.uri, token=token).load_table(("ns", name))
+
+
 def namespace(name: str, warehouse: str = "default") -> Target:
     return Target("namespace", warehouse, name)
 
 
 def table(name: str, namespace_key: str = "ns", warehouse: str = "default") -> Target:
     return Target("table", warehouse, namespace_key, name)
+
+
+def pair(grantee: str, privilege: str) -> dict[str, str]:
+    """A grant in the body of a request."""
+    return {"grantee": grantee, "privilege": privilege}
+
+
+def after(monkeypatch: pytest.MonkeyPatch, owner: type, method: str, action: Callable[[], object]) -> None:
+    """Does something once, right after a method has returned."""
+    original = getattr(owner, method)
+
+    def call(self: Any, *arguments: Any) -> Any:
+        result = original(self, *arguments)
+        monkeypatch.setattr(owner, method, original)
+        action()
+        return result
+
+    monkeypatch.setattr(owner, method, call)

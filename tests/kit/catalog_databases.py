@@ -140,6 +140,21 @@ class Client:
         )
 
 
+def create_updates(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """The updates of the commit that creates a staged table, as Java and PyIceberg send them."""
+    return [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+    ]
+
+
 def append_change(snapshot_id: int, *, parent: int | None, sequence: int) -> dict[str, Any]:
     snapshot: dict[str, Any] = {
         "snapshot-id": snapshot_id,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         drop_role,
         explain,
         find_target,
+        find_warehouse_target,
         open_pepper,
         revoke_token,
         rotate_token,
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.sweep import delete_orphans, find_orphans
+    from frazil.catalog.upkeep.process import be_modest, run_until_signal
+    from frazil.catalog.upkeep.status import list_upkeep
+    from frazil.catalog.upkeep.worker import UpkeepWorker
     from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.catalog.workers import serve
 
@@ -68,10 +72,12 @@ __all__ = [
     "ServerOptions",
     "StoredWarehouses",
     "Target",
+    "UpkeepWorker",
     "VersionCache",
     "Warehouse",
     "Warehouses",
     "all_members",
+    "be_modest",
     "best_candidate",
     "can_assume",
     "change_grant",
@@ -94,7 +100,9 @@ __all__ = [
     "find_overlaps",
     "find_target",
     "find_warehouse",
+    "find_warehouse_target",
     "list_keys",
+    "list_upkeep",
     "list_warehouses",
     "listen",
     "make_secret_key",
@@ -115,6 +123,7 @@ __all__ = [
     "revoke_token",
     "roll_back",
     "rotate_token",
+    "run_until_signal",
     "running_catalog",
     "serve",
     "store_missing_places",

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from frazil.catalog.access.gate import AccessChanged
+from frazil.catalog.admitted import AdmittedReads
 from frazil.catalog.bodies import COUNT_FROM_BYTES, Share
 from frazil.catalog.connections import Connections
 from frazil.catalog.context import Context
@@ -49,11 +50,12 @@ from frazil.catalog.problems import problem, problem_response
 from frazil.catalog.routes import CREDENTIALS, OWN_ROUTES, ROUTES, SCANS, SEARCHES, SIGNING
 from frazil.catalog.routing import Route, Router
 from frazil.catalog.warehouse import WouldBlock
-from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound, UnknownRoute
+from frazil.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotFound, Unavailable, UnknownRoute
 from frazil.logs import hide_tokens
 
 LOGGED_PATH = 500  # characters
 KNOWN_SECONDS = 1.0  # that a caller who was looked up is known: then once more before the answer
+MOST_RUNS = 5  # of a read during which keys, roles or grants change
 UNPACK_AT_ONCE = 2  # long bodies in gzip: each takes a core for as long as it lasts
 
 
@@ -117,6 +119,7 @@ class CatalogApp:
     def __init__(self, ctx: Context, *, routes: Iterable[Route] = (*ROUTES, *OWN_ROUTES)) -> None:
         self.ctx = ctx
         self._router = Router(routes)
+        self._admitted = AdmittedReads(ctx.gate)
         self._threads = ThreadPoolExecutor(ctx.limits.threads, thread_name_prefix="frazil-catalog")
         self._unpackers = ThreadPoolExecutor(UNPACK_AT_ONCE, thread_name_prefix="frazil-unpack")
         self._quick_inline = ctx.database.local
@@ -169,19 +172,23 @@ class CatalogApp:
         request = Request(method.decode(), "", {}, query, header_map, inline=True, address=address)
         try:
             self.ctx.hosts.check(header_map)
-            route, variables = self._router.find(method.decode(), path)
+            gate = self.ctx.gate
+            route = self._admitted.admit(request, url) if gate.on else None
+            is_new = route is None
+            if route is None:
+                route, request.variables = self._router.find(request.method, path)
             if not route.quick or b"content-length" in header_map or b"transfer-encoding" in header_map:
                 return None
-            request.variables, gate = variables, self.ctx.gate
             if gate.on and route.needs.authenticated:
                 request.operation = route.operation
-                if not (route.confirms and gate.recognise(request) and gate.remembers(route.needs, request)):
+                if is_new and not self._allow(route, request, url):
                     gate.authenticate(request)
                 self._spend(request)
                 spent = True
                 gate.authorise(route.needs, request)
             response = route.run(self.ctx, request)
             gate.settle(request)
+            gate.check_expiry(request)
         except (UnknownRoute, MethodNotAllowed, WouldBlock, AccessChanged):
             self._come_again(request, spent=spent)
             return None
@@ -202,6 +209,14 @@ class CatalogApp:
         return Response(
             response.status, b"" if method == b"HEAD" else response.body, _with_length(response, request_id)
         )
+
+    def _allow(self, route: Route, request: Request, url: bytes) -> bool:
+        """Whether a read may be made by what the gate remembers."""
+        gate = self.ctx.gate
+        if not (route.confirms and gate.recognise(request) and gate.remembers(route.needs, request)):
+            return False
+        self._admitted.keep(request, route, url)
+        return True
 
     def _come_again(self, request: Request, *, spent: bool) -> None:
         """Gives back what a request has spent that is answered elsewhere."""
@@ -283,8 +298,9 @@ class CatalogApp:
                     self.ctx.body_quota.take(request.caller.principal, len(request.body))
             if request.assumed and not self.ctx.gate.remembers(route.needs, request):
                 await self._authenticate(request)
-            if request.method == "POST" and request.caller is not None and not route.writes:
-                # The client may have kept its body back since then: compared once more before the answer.
+            if request.method == "POST" and request.caller is not None:
+                # The client may have kept its body back since then: compared once more, in the transaction of a change
+                # or before the answer.
                 request.assumed = True
             return route, await self._run(route, request, receive)
         except CatalogError as exc:
@@ -344,10 +360,14 @@ class CatalogApp:
             try:
                 request.inline = True
                 self.ctx.gate.authorise(route.needs, request)
-                return route.run(self.ctx, request)
+                response = route.run(self.ctx, request)
+                self.ctx.gate.check_expiry(request)
+                return response
             except WouldBlock:
                 request.inline = False
         if route.refuse is None or not self._quick_inline or IDEMPOTENCY_KEY in request.headers:
+            return await self._in_thread(route, request, receive)
+        if self.ctx.appends.expects(tuple(request.variables.values())):  # those that wait are committed together
             return await self._in_thread(route, request, receive)
         small = len(request.body) < COUNT_FROM_BYTES  # a long body is not parsed here
         if small:
@@ -366,6 +386,7 @@ class CatalogApp:
             self._turns.leave(key)
 
     async def _refuse(self, refuse: Callable[[Context, Request], None], request: Request) -> None:
+        self.ctx.gate.check_expiry(request)
         try:
             refuse(self.ctx, request)
         except AccessChanged:
@@ -405,6 +426,38 @@ class CatalogApp:
 
     def _work(self, route: Route, request: Request) -> Response:
         """The operation, in a thread."""
+        self.ctx.gate.check_expiry(request)
+        response = self._confirmed(route, request)
+        if route.vends:  # after the record of the idempotency key, which must not keep credentials
+            response = finish_created(self.ctx, request, response)
+        return _packed(request, response)
+
+    def _confirmed(self, route: Route, request: Request) -> Response:
+        """The operation's answer. If keys, roles or grants have changed meanwhile, the caller is looked up, and the
+        operation run, again.
+        """
+        for _ in range(MOST_RUNS):
+            try:
+                return self._carry_out(route, request)
+            except AccessChanged:
+                request.refused = False
+                self.ctx.gate.authenticate(request)
+        raise Unavailable("Keys, roles or grants have changed each time that the request was answered; retry")
+
+    def _carry_out(self, route: Route, request: Request) -> Response:
+        """The operation's answer, confirmed if its caller was assumed to be known, or was looked up a while ago: reads
+        may have waited for a thread, or taken long. Changes are checked in their own transaction, so that one that was
+        made is not answered with 401; what a change answers without one is confirmed here.
+        """
+        try:
+            response = self._authorised(route, request)
+        except CatalogError:
+            self._settle(route, request)
+            raise
+        self._settle(route, request)
+        return response
+
+    def _authorised(self, route: Route, request: Request) -> Response:
         try:
             self.ctx.gate.authorise(route.needs, request)
         except (Forbidden, NotFound):
@@ -413,29 +466,14 @@ class CatalogApp:
                 raise
             request.refused = False
             return done
-        try:
-            response = self._carry_out(route, request)
-        except AccessChanged:
-            self.ctx.gate.authenticate(request)
-            self.ctx.gate.authorise(route.needs, request)
-            response = self._carry_out(route, request)
-        if route.vends:  # after the record of the idempotency key, which must not keep credentials
-            response = finish_created(self.ctx, request, response)
-        return _packed(request, response)
+        return answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
 
-    def _carry_out(self, route: Route, request: Request) -> Response:
-        """The operation's answer, confirmed if its caller was assumed to be known, or was looked up a while ago: reads
-        may have waited for a thread. Changes are checked in their own transaction.
-        """
+    def _settle(self, route: Route, request: Request) -> None:
         if request.caller is not None and not route.writes:
             request.assumed |= time.monotonic() - request.authenticated_at > KNOWN_SECONDS
-        try:
-            response = answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
-        except CatalogError:
-            self.ctx.gate.settle(request)
-            raise
         self.ctx.gate.settle(request)
-        return response
+        if not route.writes:
+            self.ctx.gate.check_expiry(request)
 
 
 def _is_small(request: Request) -> bool:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from frazil.catalog.access.gate import Gate
 from frazil.catalog.access.quotas import Quota, quota_of
+from frazil.catalog.appends.state import Appends
 from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
@@ -96,6 +97,7 @@ class Context:
     request_quota: Quota | None = field(init=False)  # limits per principal; None: no limit
     body_quota: Quota | None = field(init=False)
     plan_quota: Quota | None = field(init=False)
+    appends: Appends = field(default_factory=Appends)
     behind_proxy: bool = False  # the address of a client is the last one of X-Forwarded-For
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class Context:
         """
         self.files.forget_all()
         self._manifests, self._indexes = {}, {}
+        self.appends.forget_files()
 
     def close(self) -> None:
         if self.stored is not None:

@@ -52,6 +52,7 @@ def running_catalog(
     allow_locations: Sequence[str] = (),
     allow_properties: Sequence[str] = (),
     allow_overlap: bool = False,
+    rebase_appends: bool = False,
     limits: Limits | None = None,
     authentication: str = "off",
     oidc: Mapping[str, OidcIssuer] | None = None,
@@ -68,6 +69,7 @@ def running_catalog(
             limits=limits or Limits(),
             allow_properties=allow_properties,
             allow_overlap=allow_overlap,
+            rebase_appends=rebase_appends,
             authentication=authentication,
             pepper_file=str(home / "pepper"),
             oidc=oidc or {},
@@ -75,12 +77,13 @@ def running_catalog(
             storage=storage or {},
         )
         app = build_app(options)
-        with _serving(app) as port:
+        with serving(app) as port:
             yield EmbeddedCatalog(f"http://127.0.0.1:{port}", home, app.ctx.warehouses.default.root, app)
 
 
 @contextmanager
-def _serving(app: CatalogApp) -> Iterator[int]:
+def serving(app: CatalogApp) -> Iterator[int]:
+    """The port of the loopback interface on which the application answers, as long as the block."""
     listener = listen("127.0.0.1", 0)
     server = _Server(uvicorn_config(app))
     thread = threading.Thread(

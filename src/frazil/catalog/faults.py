@@ -17,11 +17,12 @@ POINTS = (
     "database.after-commit",  # durable, no answer was sent
     "commit.before-reply",  # the answer is ready to be sent
 )
+LISTS_WRITTEN = "lists.written"  # of rebased appends: they are durable, no metadata file names them
 
 _name, _, _count = os.environ.get("FRAZIL_FAIL_POINT", "").partition(":")
 _left = int(_count or 1)
-if _name and _name not in POINTS:
-    raise ValueError(f"FRAZIL_FAIL_POINT={_name} is not one of {', '.join(POINTS)}")
+if _name and _name not in (*POINTS, LISTS_WRITTEN):
+    raise ValueError(f"FRAZIL_FAIL_POINT={_name} is not one of {', '.join((*POINTS, LISTS_WRITTEN))}")
 
 
 def armed(point: str) -> bool:

@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -45,7 +46,16 @@ class OwnFolders:
             place = parse_location(path)
         except MalformedLocation:
             return False
-        return any(own.contains(place) and own != place and own.real.contains(place.real) for own in self.places)
+        inside = [at for at, own in enumerate(self.places) if own.contains(place) and own != place]
+        if not inside:
+            return False
+        real = place.real
+        return any(self._real[at].contains(real) for at in inside)
+
+    @cached_property
+    def _real(self) -> tuple[Place, ...]:
+        """The folders with symbolic links followed, as they were when the first file was looked for."""
+        return tuple(place.real for place in self.places)
 
 
 class Guard:

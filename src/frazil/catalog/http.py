@@ -78,6 +78,7 @@ class Request:
     fingerprint_of_key: bytes = b""  # a hash of the caller's token, if it is assumed
     access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     authenticated_at: float = 0.0  # monotonic
+    expires_ms: int | None = None  # when the caller's token ends
     warehouse: str | None = None  # the name of that of the path, once it was looked up (Warehouses.of_request)
     left: bool = False  # the client has gone, or will not wait any longer: long work without effects may stop
     _query: dict[str, str] | None = None

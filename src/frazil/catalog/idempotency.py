@@ -129,6 +129,7 @@ def transact_fenced(
     audit log take no round trips. If keys, roles or grants have changed, it runs again and they are looked at.
     """
     if fence is not None:
+        request.assumed = False  # the fence decides
         try:
             return ctx.database.write(lambda sql: _with_key(ctx, sql, request, work(sql, fence)))
         except FenceBroken:
@@ -138,9 +139,14 @@ def transact_fenced(
 
 def _with_key(ctx: Context, sql: Sql, request: Request, response: Response) -> Response:
     """The response, with its idempotency key recorded."""
-    if request.key is not None and not _keep(ctx, sql, request, response):
+    if not keep_key(ctx, sql, request, response):
         raise KeyTaken
     return response
+
+
+def keep_key(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:
+    """Whether the request has no key, or its key was free and is recorded with this response."""
+    return request.key is None or _keep(ctx, sql, request, response)
 
 
 def _keep(ctx: Context, sql: Sql, request: Request, response: Response) -> bool:

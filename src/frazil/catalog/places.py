@@ -39,6 +39,11 @@ STORE_AT_ONCE = 500
 _CHANGED_NAME = re.compile(r"-[0-9a-f]{8}$")  # what `folder_name` gives to names that no folder can have
 
 
+def metadata_folder(metadata: Json) -> str:
+    """The folder of a table's metadata files, manifest lists and manifests."""
+    return str(metadata["properties"].get(METADATA_PATH, f"{metadata['location']}/metadata")).rstrip("/")
+
+
 def new_locations(metadata: Json, base: Json | None) -> list[str]:
     """The locations that the metadata names and the base does not: cheap when nothing changed."""
     locations = []

@@ -4,12 +4,16 @@ new version.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from frazil.catalog import place_rights, places
 from frazil.catalog.access.privileges import Target
+from frazil.catalog.appends.files import rebase_change
+from frazil.catalog.appends.problems import NotRebased
+from frazil.catalog.appends.rebase import Rebased
 from frazil.catalog.commit import Change, decide
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
@@ -25,6 +29,7 @@ from frazil.catalog.store.relations import Relation
 from frazil.catalog.warehouse import Warehouse
 from frazil.errors import (
     AlreadyExists,
+    CommitConflict,
     MetadataCorrupt,
     MetadataMissing,
     NoSuchNamespace,
@@ -32,6 +37,8 @@ from frazil.errors import (
     PropertyRefused,
     Unavailable,
 )
+
+log = logging.getLogger("frazil.catalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Plan:
     kind: str = "table"
     claims: Mapping[str, str] = field(default_factory=dict)  # the places that it adds, and how they were spelled
     names_uuid: bool = False  # the client chose the UUID of a new table
+    moved: tuple[Rebased, ...] = ()  # appends that follow another head than their clients saw
 
     @property
     def result(self) -> Version:
@@ -56,8 +64,12 @@ class Plan:
         return Target(self.kind, warehouse, self.name.key, self.name.name)
 
 
-def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, change: Change) -> Plan:
-    """What a change makes of its table as it is now; raises what speaks against it."""
+def plan_change(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, change: Change, *, moves: bool = False
+) -> Plan:
+    """What a change makes of its table as it is now; raises what speaks against it. With `moves`, an append may be
+    rebased.
+    """
     relation = find_pointer(ctx, sql, request, warehouse.name, change.name)
     base = (
         _check_free(ctx, sql, warehouse, change.name, relation)
@@ -66,7 +78,7 @@ def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, 
     )
     old, old_location = (base.metadata, base.location) if base else (None, None)
     new_uuid = ctx.new_uuid()
-    metadata = decide(old, change, base_location=old_location, now_ms=ctx.clock(), new_uuid=new_uuid)
+    metadata, rebased = decide_or_rebase(ctx, old, change, base_location=old_location, new_uuid=new_uuid, moves=moves)
     if metadata is None:
         return Plan(change.name, base, None)
     chosen = None
@@ -78,7 +90,39 @@ def plan_change(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, 
     location = metadata_location(metadata, old_location, ctx.new_uuid())
     version = table_version(location, metadata, base, rule=ctx.files.rule)
     names_uuid = base is None and metadata["table-uuid"] != new_uuid
-    return Plan(change.name, base, version, claims=claims, names_uuid=names_uuid)
+    moved = (rebased,) if rebased is not None else ()
+    return Plan(change.name, base, version, claims=claims, names_uuid=names_uuid, moved=moved)
+
+
+def decide_or_rebase(
+    ctx: Context,
+    base: Json | None,
+    change: Change,
+    *,
+    base_location: str | None,
+    new_uuid: str = "",
+    moves: bool = False,
+) -> tuple[Json | None, Rebased | None]:
+    """The decision about a change; about the same append after the head of now, if only that stands in its way and the
+    table allows it.
+    """
+    try:
+        return decide(base, change, base_location=base_location, now_ms=ctx.clock(), new_uuid=new_uuid), None
+    except CommitConflict as conflict:
+        if not moves or base is None or not ctx.appends.is_on(base):
+            raise
+        rebased = _rebase(ctx, base, change, conflict)
+    decided = decide(base, rebased.change, base_location=base_location, now_ms=ctx.clock(), new_uuid=new_uuid)
+    return decided, rebased
+
+
+def _rebase(ctx: Context, base: Json, change: Change, conflict: CommitConflict) -> Rebased:
+    try:
+        return rebase_change(ctx.files.read_bytes, ctx.appends.known, base, change, new_uuid=ctx.new_uuid)
+    except NotRebased as reason:
+        ctx.appends.count("refused")
+        log.info("append not rebased", extra={"fields": {"table": str(change.name), "reason": str(reason)}})
+        raise conflict from reason
 
 
 def find_pointer(ctx: Context, sql: Sql, request: Request, warehouse: str, name: Name) -> Relation | None:
@@ -196,6 +240,5 @@ def metadata_location(metadata: Json, previous: str | None, uuid: str) -> str:
     if previous is not None:
         match = _NUMBER.match(previous.rpartition("/")[2])
         number = int(match[1]) + 1 if match else 1
-    folder = metadata["properties"].get(METADATA_PATH, f"{metadata['location']}/metadata").rstrip("/")
     packed = ".gz" if metadata["properties"].get("write.metadata.compression-codec", "none").lower() == "gzip" else ""
-    return f"{folder}/{number:05d}-{uuid}{packed}.metadata.json"
+    return f"{places.metadata_folder(metadata)}/{number:05d}-{uuid}{packed}.metadata.json"

@@ -11,11 +11,13 @@ pointers, read again, do not show our files; these files are never deleted.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from frazil.catalog import faults, places, uuid_rights
 from frazil.catalog.access.privileges import Target
+from frazil.catalog.appends.group import Left
 from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response
@@ -42,6 +44,8 @@ FREE_TRIES = 3  # after this many lost races a commit locks its tables first
 MAX_TRIES = 20
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
+log = logging.getLogger("frazil.catalog")
+
 Respond = Callable[[Sequence[Version]], Response]
 
 
@@ -50,26 +54,52 @@ class LostRace(Exception):
 
 
 def commit_changes(
-    ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond
+    ctx: Context,
+    request: Request,
+    warehouse: Warehouse,
+    changes: Sequence[Change],
+    respond: Respond,
+    *,
+    moves: bool = False,
 ) -> Response:
-    """The answer to a commit of one or more tables, all or nothing."""
+    """The answer to a commit of one or more tables, all or nothing. With `moves`, appends may be rebased."""
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise BadRequest(f"A table is changed twice in one commit: {', '.join(map(str, names))}")
-    keys = [(warehouse.name, name.key, name.name) for name in names]
+    keys = [table_key(warehouse, name) for name in names]
     with certain_failures(creates=any(change.creates for change in changes)), ctx.locks.hold(keys):
-        for _ in range(FREE_TRIES):
-            plans = _plan_all(ctx, ctx.database.read(), request, warehouse, changes)
-            faults.reach("commit.decided")
-            try:
-                return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
-            except LostRace:
-                continue
-        return _publish_locked(ctx, request, warehouse, changes, respond)
+        return commit_in_turn(ctx, request, warehouse, changes, respond, moves=moves)
 
 
-def _plan_all(ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, changes: Sequence[Change]) -> list[Plan]:
-    plans = [plan_change(ctx, sql, request, warehouse, change) for change in changes]
+def table_key(warehouse: Warehouse, name: Name) -> tuple[str, str, str]:
+    """What commits of one table take turns by."""
+    return warehouse.name, name.key, name.name
+
+
+def commit_in_turn(
+    ctx: Context,
+    request: Request,
+    warehouse: Warehouse,
+    changes: Sequence[Change],
+    respond: Respond,
+    *,
+    moves: bool = False,
+) -> Response:
+    """The same, for a caller that holds the locks of the tables."""
+    for _ in range(FREE_TRIES):
+        plans = _plan_all(ctx, ctx.database.read(), request, warehouse, changes, moves=moves)
+        faults.reach("commit.decided")
+        try:
+            return publish(ctx, request, warehouse, plans, respond([plan.result for plan in plans]))
+        except LostRace:
+            continue
+    return _publish_locked(ctx, request, warehouse, changes, respond, moves=moves)
+
+
+def _plan_all(
+    ctx: Context, sql: Sql, request: Request, warehouse: Warehouse, changes: Sequence[Change], *, moves: bool
+) -> list[Plan]:
+    plans = [plan_change(ctx, sql, request, warehouse, change, moves=moves) for change in changes]
     if len(plans) > 1 and not ctx.warehouses.allow_overlap:
         places.check_apart([(plan.name, plan.claims) for plan in plans if plan.claims])
     return plans
@@ -95,23 +125,34 @@ def publish(
     ctx: Context, request: Request, warehouse: Warehouse, plans: Sequence[Plan], response: Response
 ) -> Response:
     """The response, after everything that it tells is durable. Raises LostRace when a pointer has moved meanwhile."""
-    changed = [plan.new for plan in plans if plan.new is not None]
-    if not changed and request.key is None:
+    if all(plan.new is None for plan in plans) and request.key is None:
         return response
-    _check_sizes(ctx, plans)
-    try:
-        ctx.files.write_versions(changed)
-        faults.reach("metadata.written")
-        answer = transact_fenced(
+
+    def swap() -> Response:
+        return transact_fenced(
             ctx,
             request,
             _fence(ctx, request, warehouse, plans, response),
             lambda sql, fence: _swap_all(ctx, sql, request, warehouse, plans, response, fence),
         )
-    except (LostRace, UuidTaken):
+
+    return write_and_swap(ctx, warehouse, plans, response, swap)
+
+
+def write_and_swap(
+    ctx: Context, warehouse: Warehouse, plans: Sequence[Plan], response: Response, swap: Callable[[], Response]
+) -> Response:
+    """The response, after the files of the plans are written and `swap` has moved the pointers in its transaction."""
+    _check_sizes(ctx, plans)
+    try:
+        _write_files(ctx, plans)
+        faults.reach("metadata.written")
+        answer = swap()
+    except (LostRace, UuidTaken, Left):
         # Certain: the transaction was undone, so no pointer can ever lead to these files.
-        for version in changed:
-            ctx.files.delete(version.location)
+        for plan in plans:
+            for location in (*(rebased.location for rebased in plan.moved), *([plan.new.location] if plan.new else [])):
+                ctx.files.delete(location)
         raise
     except CommitUnknown:
         answer = _look_again(ctx, warehouse, plans, response)
@@ -120,8 +161,22 @@ def publish(
     return answer
 
 
+def _write_files(ctx: Context, plans: Sequence[Plan]) -> None:
+    """Manifest lists first: when a metadata file is there, what it names is."""
+    if lists := [(rebased.location, rebased.content) for plan in plans for rebased in plan.moved]:
+        ctx.files.write_lists(lists)
+        faults.reach(faults.LISTS_WRITTEN)
+    ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
+
+
 def _publish_locked(
-    ctx: Context, request: Request, warehouse: Warehouse, changes: Sequence[Change], respond: Respond
+    ctx: Context,
+    request: Request,
+    warehouse: Warehouse,
+    changes: Sequence[Change],
+    respond: Respond,
+    *,
+    moves: bool,
 ) -> Response:
     """The same with the tables' rows locked first, so that no other commit can be faster again.
 
@@ -133,9 +188,9 @@ def _publish_locked(
     def work(sql: Sql) -> Response:
         for name in sorted((change.name for change in changes), key=_order):
             relations.lock(sql, warehouse.name, name)
-        plans[:] = _plan_all(ctx, sql, request, warehouse, changes)
+        plans[:] = _plan_all(ctx, sql, request, warehouse, changes, moves=moves)
         _check_sizes(ctx, plans)
-        ctx.files.write_versions([plan.new for plan in plans if plan.new is not None])
+        _write_files(ctx, plans)
         return _swap_all(ctx, sql, request, warehouse, plans, respond([plan.result for plan in plans]))
 
     try:
@@ -199,7 +254,7 @@ def _swap_all(
     # The places of all, and what the fence carries, together with the last pointer: one round trip.
     for plan, claiming, carried in (*((other, (), None) for other in others), (last, plans, fence)):
         try:
-            swapped = _swap(ctx, sql, warehouse, plan, claiming, carried)
+            swapped = swap_pointer(ctx, sql, warehouse, plan, claiming, carried)
         except ConstraintBroken as exc:
             raise FenceBroken if fence is not None else NoSuchNamespace(show(plan.name.namespace)) from exc
         if not swapped:
@@ -209,7 +264,7 @@ def _swap_all(
     return response
 
 
-def _swap(
+def swap_pointer(
     ctx: Context, sql: Sql, warehouse: Warehouse, plan: Plan, claiming: Sequence[Plan], fence: Fence | None = None
 ) -> bool:
     """Moves the pointer of one table, and claims the places of these plans. False when something has changed meanwhile:
@@ -246,6 +301,9 @@ def _remember(ctx: Context, warehouse: Warehouse, plans: Sequence[Plan]) -> None
     for plan in plans:
         if plan.new is None:
             continue
+        for rebased in plan.moved:
+            ctx.appends.count("rebased")
+            log.info("append rebased", extra={"fields": rebased.facts})
         ctx.files.cache.put(plan.new)
         if plan.base is not None:
             ctx.files.cache.drop(plan.base.location)

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -35,11 +35,9 @@ def frazil_spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def frazil_model(
-    frazil_spark: SparkSession, pytestconfig: pytest.Config
-) -> Callable[[str, Mapping[str, Sequence[Mapping[str, Any]]]], pa.Table]:
+def frazil_model(frazil_spark: SparkSession, pytestconfig: pytest.Config) -> Callable[..., pa.Table]:
     """Runs a model or pipeline of the project: `frazil_model("gold.revenue", {"silver.orders": [{"amount": 5}]})` is an
-    Arrow table.
+    Arrow table. `quarantined=1` expects a row that the table does not take.
     """
     from frazil.project import load_project
     from frazil.testing import ModelRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from frazil.catalog.access import needs
-from frazil.catalog.access.needs import on_index, on_namespace, on_relation, on_rename
+from frazil.catalog.access.needs import on_index, on_namespace, on_relation, on_rename, on_server, on_warehouse
 from frazil.catalog.access.privileges import Privilege as P
 from frazil.catalog.context import Context
 from frazil.catalog.http import JSON_TYPE, Request, Response
@@ -211,6 +211,17 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("POST", "/oauth/token", "issueToken", oauth.get_token, needs.PUBLIC, form=True),
     Route("GET", "/.well-known/jwks.json", "jwks", oauth.get_jwks, needs.PUBLIC),
     Route("GET", "/access/roles", "findRoles", grants.find_roles, needs.AUTHENTICATED),
+    Route("GET", "/access/grants", "listServerGrants", grants.list_grants, on_server(P.MANAGE)),
+    Route("POST", "/access/grants", "changeServerGrants", grants.change, on_server(P.MANAGE), writes=True),
+    Route("GET", "/access/grants/{prefix}", "listWarehouseGrants", grants.list_grants, on_warehouse(P.MANAGE)),
+    Route(
+        "POST",
+        "/access/grants/{prefix}",
+        "changeWarehouseGrants",
+        grants.change,
+        on_warehouse(P.MANAGE),
+        writes=True,
+    ),
     Route("GET", f"{_NS}/grants", "listNamespaceGrants", grants.list_grants, on_namespace(P.MANAGE)),
     Route("POST", f"{_NS}/grants", "changeNamespaceGrants", grants.change, on_namespace(P.MANAGE), writes=True),
     Route("GET", f"{_NS}/tables/{{table}}/grants", "listTableGrants", grants.list_grants, on_relation(P.MANAGE)),

@@ -6,6 +6,7 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import ipaddress
+import json
 import os
 import resource
 import signal
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ import uvicorn
 
 from frazil.catalog.access.keys import pepper_path, read_checked_pepper
 from frazil.catalog.app import CatalogApp, endpoints, signing_endpoints, vending_endpoints
+from frazil.catalog.appends.state import Appends
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.context import Context, now_ms
 from frazil.catalog.logs import log, log_to_stderr
@@ -37,7 +39,7 @@ from frazil.catalog.store.migrations import check_schema, migrate
 from frazil.catalog.store.sqlite import SqliteDatabase
 from frazil.catalog.telemetry import Telemetry, build_info, process_counts
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
-from frazil.config import Limits, OidcIssuer, StorageProfile
+from frazil.config import Limits, OidcIssuer, StorageProfile, UpkeepSettings
 from frazil.errors import ConfigError, MissingExtra
 from frazil.properties import PropertyRule
 
@@ -68,6 +70,7 @@ class ServerOptions:
     metrics_folder: str | None = None  # where several workers put their counts together
     storage: Mapping[str, StorageProfile] = field(default_factory=dict)  # by warehouse
     allow_overlap: bool = False  # tables and warehouses may lie in each other
+    rebase_appends: bool = False  # of tables without the property that says so
     authentication: str = "off"  # or "keys"
     pepper_file: str | None = None  # of API keys; None: next to a SQLite database
     certificate: str | None = None  # PEM files of TLS
@@ -77,6 +80,29 @@ class ServerOptions:
     public_uri: str | None = None  # where clients reach the server, if a proxy changes host or path
     secret_key: str | None = field(default=None, repr=False)  # of the secrets of warehouses in the database
     secret_key_file: str | None = None  # that holds it, instead
+    upkeep: UpkeepSettings | None = None  # how a process next to the server maintains tables; None: there is none
+
+    def to_json(self) -> str:
+        """The options for another process of this server. They hold passwords: they travel through pipes."""
+        models = {
+            "limits": self.limits.model_dump(),
+            "storage": {name: profile.model_dump() for name, profile in self.storage.items()},
+            "oidc": {name: issuer.model_dump() for name, issuer in self.oidc.items()},
+            "upkeep": self.upkeep.model_dump() if self.upkeep is not None else None,
+        }
+        return json.dumps(asdict(self) | models)
+
+    @classmethod
+    def from_json(cls, text: str) -> ServerOptions:
+        """The options that the other process has written."""
+        document = json.loads(text)
+        models = {
+            "limits": Limits(**document["limits"]),
+            "storage": {name: StorageProfile(**profile) for name, profile in document["storage"].items()},
+            "oidc": {name: OidcIssuer(**issuer) for name, issuer in document["oidc"].items()},
+            "upkeep": UpkeepSettings(**document["upkeep"]) if document["upkeep"] is not None else None,
+        }
+        return cls(**{**document, **models})
 
 
 def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
@@ -112,6 +138,8 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
     telemetry.watch(cache.gauges)
     telemetry.watch(database.gauges)
     telemetry.watch(process_counts)
+    appends = Appends(default=options.rebase_appends)
+    telemetry.watch(appends.gauges)
     telemetry.build = build_info(importlib.metadata.version("frazil"), database.dialect)
     ctx = Context(
         database,
@@ -125,6 +153,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         signers=Signers(warehouses),
         stored=stored,
         telemetry=telemetry,
+        appends=appends,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
         pepper=pepper,
         behind_proxy=options.behind_proxy,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from frazil import metrics
 from frazil.metrics import Counts, Metric, add_counts, render_counts, series
 from frazil.processes import start_time
 
@@ -33,6 +34,13 @@ METRICS = {
     "frazil_commits_total": Metric(
         "counter", "Commits of tables and views, by outcome: committed, conflict, refused or unknown.", ("outcome",)
     ),
+    "frazil_rebases_total": Metric(
+        "counter",
+        "Appends whose branch had moved, by outcome: rebased and committed, or refused (a conflict).",
+        ("outcome",),
+    ),
+    "frazil_commit_groups_total": Metric("counter", "Groups of appends to one table that were committed together."),
+    "frazil_grouped_commits_total": Metric("counter", "Appends that were committed in such groups."),
     "frazil_requests_in_flight": Metric("gauge", "Requests that are being answered."),
     "frazil_cache_bytes": Metric("gauge", "Bytes of metadata kept in memory, about."),
     "frazil_cache_lookups_total": Metric("counter", "Lookups of metadata in memory, by result.", ("result",)),
@@ -57,6 +65,9 @@ METRICS = {
         ("version", "python", "database"),
     ),
 }
+# of the process that maintains tables, which puts its counts next to those of the workers
+UPKEEP_METRICS = {name: metric for name, metric in metrics.METRICS.items() if name.startswith("frazil_upkeep_")}
+KNOWN = {**METRICS, **UPKEEP_METRICS}
 
 
 class Purges:
@@ -140,7 +151,7 @@ class Telemetry:
     def render(self) -> str:
         """The counts of the whole server as Prometheus reads them."""
         counts = add_counts([self.counts(), *self._others()])
-        return render_counts(counts | ({self.build: 1.0} if self.build else {}), METRICS)
+        return render_counts(counts | ({self.build: 1.0} if self.build else {}), KNOWN)
 
     def _others(self) -> Iterable[Counts]:
         for file in self._folder.glob("*.json") if self._folder else ():
@@ -174,7 +185,7 @@ def _lasting(counts: Counts) -> Counts:
     >>> _lasting({"frazil_purged_files_total": 2, "frazil_cache_bytes": 7, 'process_open_fds{pid="1"}': 9})
     {'frazil_purged_files_total': 2}
     """
-    gone = {name for name, metric in METRICS.items() if metric.kind == "gauge" or name.startswith("process_")}
+    gone = {name for name, metric in KNOWN.items() if metric.kind == "gauge" or name.startswith("process_")}
     return {key: value for key, value in counts.items() if key.partition("{")[0] not in gone}
 
 

@@ -412,19 +412,30 @@ class MetadataFiles:
         content: bytes | memoryview = version.file_bytes
         if version.location.endswith(".gz.metadata.json"):
             content = pack(bytes(content))
+        self._write_new(version.location, version.place, content)
+
+    def write_lists(self, lists: Sequence[tuple[str, bytes]]) -> None:
+        """Writes manifest lists, each a location and its content; all that were begun have ended when it returns or
+        raises.
+        """
+        files = [(location, parse_location(location), content) for location, content in lists]
+        if len(files) > 1:  # each waits for its store: together they wait once
+            with ThreadPoolExecutor(min(len(files), 16)) as threads:
+                list(threads.map(lambda file: self._write_new(*file), files))
+        else:
+            for file in files:
+                self._write_new(*file)
+
+    def _write_new(self, location: str, place: Place, content: bytes | memoryview) -> None:
         try:
-            self.store(version.place).write_new(version.place, content)
+            self.store(place).write_new(place, content)
         except OSError as exc:
             if exc.errno == errno.ENAMETOOLONG:
-                raise MalformedLocation(
-                    f"Location {version.location[:60]}... is too long for this file system"
-                ) from exc
+                raise MalformedLocation(f"Location {location[:60]}... is too long for this file system") from exc
             if isinstance(exc, NotADirectoryError | FileExistsError):
-                raise MalformedLocation(
-                    f"Location {version.location[:200]} cannot be a folder: a file has this path"
-                ) from exc
+                raise MalformedLocation(f"Location {location[:200]} cannot be a folder: a file has this path") from exc
             raise Unavailable(
-                f"cannot write {version.location}: {exc}",
+                f"cannot write {location}: {exc}",
                 hint="check the free space and the permissions of the warehouse",
                 reason=str(exc),
             ) from exc

@@ -6,7 +6,6 @@ whose parent has died sees the end of a pipe and stops too, so that a killed ser
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -16,11 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from types import FrameType
 
 from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here, write_no_core
-from frazil.config import Limits, OidcIssuer, StorageProfile
+from frazil.catalog.upkeep.process import UpkeepProcess, end_with_parent
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once
@@ -32,24 +32,26 @@ def serve(
     """Serves until a signal says stop. Calls `opened` once the database was opened: from then on requests
     are answered.
     """
-    if workers == 1:
+    if workers == 1 and options.upkeep is None:
         serve_here(options, listener, opened=opened)
         return
     write_no_core()
     open_context(options).close()  # what is wrong with the settings is said once, not by each worker
-    opened()
-    with tempfile.TemporaryDirectory(prefix="frazil-metrics-") as folder:
-        _Supervisor(replace(options, metrics_folder=folder), listener, workers).run()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-metrics-"))
+        shared = replace(options, metrics_folder=folder)
+        if options.upkeep is not None:
+            stack.enter_context(UpkeepProcess(shared))
+        if workers == 1:
+            serve_here(shared, listener, opened=opened)
+        else:
+            opened()
+            _Supervisor(shared, listener, workers).run()
 
 
 class _Supervisor:
     def __init__(self, options: ServerOptions, listener: socket.socket, count: int) -> None:
-        models = {
-            "limits": options.limits.model_dump(),
-            "storage": {name: profile.model_dump() for name, profile in options.storage.items()},
-            "oidc": {name: issuer.model_dump() for name, issuer in options.oidc.items()},
-        }
-        self._options = json.dumps(asdict(options) | models)
+        self._options = options.to_json()
         self._end_seconds = options.limits.shutdown_seconds + 2 * END_SECONDS
         self._listener = listener
         self._lifeline, self._kept_open = os.pipe()
@@ -89,18 +91,9 @@ class _Supervisor:
 
 
 def _work(listener_fd: int, lifeline: int) -> None:
-    document = json.loads(sys.stdin.read())
-    storage = {name: StorageProfile(**profile) for name, profile in document["storage"].items()}
-    oidc = {name: OidcIssuer(**issuer) for name, issuer in document["oidc"].items()}
-    models = {"limits": Limits(**document["limits"]), "storage": storage, "oidc": oidc}
-    options = ServerOptions(**{**document, **models})
-    threading.Thread(target=_watch, args=(lifeline,), daemon=True, name="frazil-lifeline").start()
+    options = ServerOptions.from_json(sys.stdin.read())
+    end_with_parent(lifeline)
     serve_here(options, socket.socket(fileno=listener_fd))
-
-
-def _watch(lifeline: int) -> None:
-    os.read(lifeline, 1)  # returns when the parent's end is closed
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

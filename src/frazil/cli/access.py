@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,10 +12,11 @@ import click
 
 from frazil.cli.catalog import DATABASE
 from frazil.cli.context import Context
-from frazil.cli.operator import Opened, now_ms, opened_catalog, operator
+from frazil.cli.operator import Opened, now_ms, opened_catalog, operator, roots_of
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError
 from frazil.protocol import PRIVILEGES
+from frazil.served import read_all
 from frazil.terminal import visible_line
 from frazil.units import parse_age
 
@@ -247,14 +248,20 @@ class _Where:
     namespace: bool
     index: str
 
-    def find(self, opened: Opened, name: str | None) -> Target:
-        from frazil.catalog import Target, find_target
+    def find(self, opened: Opened, name: str | None, served: Collection[str], *, granting: bool) -> Target:
+        """The object, which exists; `served` are the warehouses that are not in the database."""
+        from frazil.catalog import Target, find_target, find_warehouse_target
 
         if self.server and name is not None:
             raise click.UsageError("--server takes no name")
-        if name is None:
-            return Target("server") if self.server else Target("warehouse", self.warehouse)
+        if name is None and (self.index or self.namespace):
+            raise click.UsageError("--index and --namespace need a name")
+        if self.server:
+            return Target("server")
         sql = opened.database.read()
+        warehouse = find_warehouse_target(sql, self.warehouse, served, granted=not granting)
+        if name is None:
+            return warehouse
         return find_target(sql, self.warehouse, name, index=self.index, namespace=self.namespace)
 
 
@@ -263,13 +270,15 @@ class _Where:
 @click.argument("name", required=False)
 @click.option("--to", "grantee", required=True, metavar="ROLE", help="A role, or user:NAME.")
 @_object_options
+@OUTPUT
 @click.pass_obj
-def grant(context: Context, /, privilege: str, name: str | None, grantee: str, **where: Any) -> None:
+def grant(context: Context, /, privilege: str, name: str | None, grantee: str, output: str, **where: Any) -> None:
     """Grant a privilege on a table, view, index, namespace or warehouse.
 
-    Without a NAME it is the warehouse. The privilege holds for everything in the object, too.
+    Without a NAME it is the warehouse. The privilege holds for everything in the object, too. The object exists, and so
+    does the role or user.
     """
-    _change_grant(context, privilege, name, grantee, adding=True, where=_Where(**where))
+    _change_grant(context, privilege, name, grantee, output, adding=True, where=_Where(**where))
 
 
 @click.command()
@@ -277,32 +286,40 @@ def grant(context: Context, /, privilege: str, name: str | None, grantee: str, *
 @click.argument("name", required=False)
 @click.option("--from", "grantee", required=True, metavar="ROLE", help="A role, or user:NAME.")
 @_object_options
+@OUTPUT
 @click.pass_obj
-def revoke(context: Context, /, privilege: str, name: str | None, grantee: str, **where: Any) -> None:
+def revoke(context: Context, /, privilege: str, name: str | None, grantee: str, output: str, **where: Any) -> None:
     """Revoke a privilege, at once on all servers.
 
     It is the one that was granted on exactly this object; what is granted further up stays.
     """
-    _change_grant(context, privilege, name, grantee, adding=False, where=_Where(**where))
+    _change_grant(context, privilege, name, grantee, output, adding=False, where=_Where(**where))
 
 
 def _change_grant(
-    context: Context, privilege: str, name: str | None, grantee: str, *, adding: bool, where: _Where
+    context: Context, privilege: str, name: str | None, grantee: str, output: str, *, adding: bool, where: _Where
 ) -> None:
     from frazil.catalog import change_grant
 
-    with _found(context, name, where) as (opened, target):
+    with _found(context, name, where, granting=adding) as (opened, target):
         changed = change_grant(
             opened.database, privilege, target, grantee, adding=adding, by=operator(), now_ms=now_ms()
         )
+    if output == "json":
+        print_json({"object": str(target), "privilege": privilege, "grantee": grantee, "changed": changed})
+        return
     done = ("granted to" if adding else "revoked from") if changed else ("held by" if adding else "not granted to")
     echo(f"{privilege} on {target}: {done} {grantee}" + ("" if changed else ": nothing changed"))
 
 
 @contextmanager
-def _found(context: Context, name: str | None, where: _Where) -> Iterator[tuple[Opened, Target]]:
+def _found(
+    context: Context, name: str | None, where: _Where, *, granting: bool = False
+) -> Iterator[tuple[Opened, Target]]:
+    started = read_all(context.settings.stack.folder.absolute())
+    served = {*roots_of(context, where.database), *(name for entry in started for name in entry.warehouses)}
     with opened_catalog(context, where.database) as opened:
-        yield opened, where.find(opened, name)
+        yield opened, where.find(opened, name, served, granting=granting)
 
 
 @click.command("who-can")

@@ -61,6 +61,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Operations": {
         "maintain": ("frazil.cli.maintain:maintain", "Compact files, expire snapshots, remove orphan files."),
+        "upkeep": ("frazil.cli.upkeep:upkeep", "Maintain the tables of the catalog, or show their debt."),
         "quarantine": ("frazil.cli.quarantine:quarantine", "List, replay and drop rows that broke a table's contract."),
         "audit": ("frazil.cli.audit:audit", "Prove that every row of a table's sinks is in exactly once."),
         "table": ("frazil.cli.table:table", "Repair single tables."),

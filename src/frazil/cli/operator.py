@@ -17,6 +17,7 @@ from frazil.served import read_served
 if TYPE_CHECKING:
     from frazil.catalog import Database
     from frazil.config import Settings
+    from frazil.services import Catalog
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,21 @@ def database_of(settings: Settings) -> str:
     served, stack = read_served(folder), catalog_database(folder)
     of_stack = served.command == "up" if served is not None else not Path(own.removeprefix("sqlite:///")).exists()
     return f"sqlite:///{stack}" if of_stack and stack.exists() else own
+
+
+def stack_catalog(context: Context) -> Catalog | None:
+    """The catalog of the local stack, where it was started."""
+    from frazil.services import Catalog, Stack
+
+    stack = Stack(context.settings).service("catalog")
+    assert isinstance(stack, Catalog)
+    return stack if stack.state_file.exists() else None
+
+
+def roots_of(context: Context, database: str | None) -> dict[str, str]:
+    """The warehouses of the settings: the local stack's where it was started, unless another database is named."""
+    stack = stack_catalog(context) if database is None else None
+    return dict(stack.warehouses) if stack is not None else dict(context.settings.server.warehouses)
 
 
 def now_ms() -> int:

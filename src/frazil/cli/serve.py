@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--behind-proxy", is_flag=True, default=None, help="A proxy in front terminates TLS: allow other addresses without."
 )
+@click.option("--upkeep", is_flag=True, default=None, help="Maintain tables, in a process next to the server.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -103,6 +105,8 @@ def serve(
     from frazil.catalog import serve as run
 
     options = _options(settings, log_level, warehouses, allowed, properties, allowed_hosts)
+    if settings.upkeep:
+        options = replace(options, upkeep=context.settings.upkeep)
     try:
         listener = listen(settings.host, settings.port)
     except OSError as exc:
@@ -147,6 +151,7 @@ def _options(
         storage=settings.storage,
         log_level=log_level,
         allow_overlap=settings.allow_overlap,
+        rebase_appends=settings.rebase_appends,
         authentication=settings.authentication,
         pepper_file=_text(settings.pepper_file),
         certificate=_text(settings.tls_certificate),

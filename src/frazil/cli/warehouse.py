@@ -13,7 +13,7 @@ import click
 
 from frazil.cli.catalog import DATABASE
 from frazil.cli.context import Context
-from frazil.cli.operator import database_of, now_ms, opened_catalog, operator
+from frazil.cli.operator import database_of, now_ms, opened_catalog, operator, roots_of, stack_catalog
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ConfigError, WarehouseError
 from frazil.units import count
@@ -21,7 +21,6 @@ from frazil.units import count
 if TYPE_CHECKING:
     from frazil.catalog import Operator, SecretKeys, Warehouse, Warehouses
     from frazil.catalog.storage import Attempt
-    from frazil.services import Catalog
 
 Command = TypeVar("Command", bound=Callable[..., object])
 DELEGATION: dict[str, list[str]] = {
@@ -131,7 +130,7 @@ def list_(context: Context, database: str | None, output: str) -> None:
 
     with opened_catalog(context, database) as opened:
         stored = [describe_warehouse(row) for row in list_warehouses(opened.database.read())]
-    settings = [{"name": name, "root": root} for name, root in _roots(context, database).items()]
+    settings = [{"name": name, "root": root} for name, root in roots_of(context, database).items()]
     if output == "json":
         print_json({"warehouses": stored, "settings": settings})
         return
@@ -281,28 +280,13 @@ def _operator(context: Context, database: str | None) -> Operator:
     from frazil.catalog import Operator
 
     overlap = context.settings.server.allow_overlap
-    return Operator(operator(), now_ms(), _keys(context), _roots(context, database), overlap)
+    return Operator(operator(), now_ms(), _keys(context), roots_of(context, database), overlap)
 
 
 def _keys(context: Context) -> SecretKeys | None:
     from frazil.catalog import open_secret_keys
 
     return open_secret_keys(*context.settings.server.secret_keys)
-
-
-def _stack(context: Context) -> Catalog | None:
-    """The catalog of the local stack, where it was started."""
-    from frazil.services import Catalog, Stack
-
-    stack = Stack(context.settings).service("catalog")
-    assert isinstance(stack, Catalog)
-    return stack if stack.state_file.exists() else None
-
-
-def _roots(context: Context, database: str | None) -> dict[str, str]:
-    """The warehouses of the settings: the local stack's where it was started, unless another database is named."""
-    stack = _stack(context) if database is None else None
-    return dict(stack.warehouses) if stack is not None else dict(context.settings.server.warehouses)
 
 
 # --- check -----------------------------------------------------------------------------------------------------------
@@ -403,7 +387,7 @@ def _chosen(context: Context, name: str | None, database: str | None) -> list[Wa
 def _of_settings(context: Context, database: str | None) -> Warehouses:
     from frazil.catalog import Warehouses
 
-    server, stack = context.settings.server, _stack(context)
+    server, stack = context.settings.server, stack_catalog(context)
     if stack is None or database is not None:
         return Warehouses(server.warehouses, profiles=server.storage, allow_overlap=True)
     context.talk.note(f"the catalog of the stack in {stack.folder.parent}")

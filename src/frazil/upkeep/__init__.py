@@ -9,26 +9,41 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.upkeep.compact import Engine, Finished, LocalEngine
+    from frazil.upkeep.budget import Budget, PacedEngine
+    from frazil.upkeep.compact import CompactionPlan, Engine, Finished, LocalEngine
+    from frazil.upkeep.debt import MOST_FACTOR, Debt, Look, debt_of
     from frazil.upkeep.groups import Group
+    from frazil.upkeep.halt import Halt, Stopped
     from frazil.upkeep.orphans import Locations
     from frazil.upkeep.others import every_table
+    from frazil.upkeep.policy import Policy
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
-    from frazil.upkeep.steps import STEPS, Keeper, StepPlan, StepReport
+    from frazil.upkeep.steps import MUCH_BYTES, STEPS, Keeper, StepPlan, StepReport
 
 __all__ = [
+    "MOST_FACTOR",
+    "MUCH_BYTES",
     "STEPS",
+    "Budget",
+    "CompactionPlan",
+    "Debt",
     "Engine",
     "Finished",
     "Group",
+    "Halt",
     "Keeper",
     "LocalEngine",
     "Locations",
+    "Look",
+    "PacedEngine",
+    "Policy",
     "Rewriter",
     "SparkEngine",
     "StepPlan",
     "StepReport",
+    "Stopped",
+    "debt_of",
     "every_table",
 ]
 

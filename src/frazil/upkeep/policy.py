@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,12 +15,15 @@ from frazil.protocol import (
     PROPERTY_MIN_INPUT_FILES,
     PROPERTY_MIN_SNAPSHOTS,
     PROPERTY_ORPHAN_AGE_MS,
+    PROPERTY_ORPHANS_ENABLED,
     PROPERTY_TARGET_FILE_BYTES,
+    PROPERTY_UPKEEP_ENABLED,
 )
 
 MB = 1 << 20
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+MOST_DIGITS = 18  # more do not fit into the integers of Iceberg and of databases
 LEAST_ORPHAN_AGE_MS = HOUR_MS  # a commit that is under way may well be some minutes old
 
 
@@ -36,6 +40,8 @@ class Policy:
     max_ref_age_ms: int | None = None
     orphan_age_ms: int = 3 * DAY_MS
     may_delete: bool = True  # gc.enabled: another table may share the files of one that says no
+    enabled: bool | None = None  # upkeep by the catalog; None: as its operator has set
+    removes_orphans: bool | None = None  # by the catalog, likewise
 
     @classmethod
     def of(cls, properties: Mapping[str, str], *, table: str) -> Policy:
@@ -47,14 +53,15 @@ class Policy:
 
         def number(key: str, default: int, least: int = 1) -> int:
             text = properties.get(key, str(default))
-            if not text.strip().lstrip("+").isdigit() or int(text) < least:
-                raise UpkeepError(
-                    f"{table}: table property '{key}' is '{text}', expected a whole number from {least:,}",
-                    hint="change the property",
-                    table=table,
-                    option=key,
-                )
+            if not re.fullmatch(rf"\s*\+?0*[0-9]{{1,{MOST_DIGITS}}}\s*", text) or int(text) < least:
+                raise _wrong(table, key, text, f"a whole number from {least:,} with at most {MOST_DIGITS} digits")
             return int(text)
+
+        def flag(key: str) -> bool | None:
+            text = properties.get(key)
+            if text is not None and text.lower() not in ("true", "false"):
+                raise _wrong(table, key, text, "true or false")
+            return None if text is None else text.lower() == "true"
 
         return cls(
             target_file_bytes=number(PROPERTY_TARGET_FILE_BYTES, cls.target_file_bytes),
@@ -66,4 +73,16 @@ class Policy:
             max_ref_age_ms=number(PROPERTY_MAX_REF_AGE_MS, 1) if PROPERTY_MAX_REF_AGE_MS in properties else None,
             orphan_age_ms=number(PROPERTY_ORPHAN_AGE_MS, cls.orphan_age_ms, least=LEAST_ORPHAN_AGE_MS),
             may_delete=properties.get(PROPERTY_GC_ENABLED, "true").lower() != "false",
+            enabled=flag(PROPERTY_UPKEEP_ENABLED),
+            removes_orphans=flag(PROPERTY_ORPHANS_ENABLED),
         )
+
+
+def _wrong(table: str, key: str, text: str, expected: str) -> UpkeepError:
+    shown = text if len(text) <= 60 else f"{text[:60]}..."
+    return UpkeepError(
+        f"{table}: table property '{key}' is '{shown}', expected {expected}",
+        hint="change the property",
+        table=table,
+        option=key,
+    )

@@ -72,7 +72,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a step has done, in the same words."""
+    """What a step has done, in the same words; `rewritten_files` and `rewritten_bytes` are what was read for it."""
 
     table: str
     step: str
@@ -81,6 +81,9 @@ class StepReport:
     bytes: int = 0
     snapshots: int = 0
     problems: tuple[str, ...] = ()
+    rewritten_files: int = 0
+    rewritten_bytes: int = 0
+    overtaken: int = 0  # pieces of work that were left to the next run: writers committed first
 
 
 def now_ms() -> int:
@@ -208,6 +211,9 @@ class Keeper:
             tuple(lines),
             files=outcome.files_before - outcome.files_after,
             problems=outcome.problems,
+            rewritten_files=outcome.files_before,
+            rewritten_bytes=outcome.bytes_before,
+            overtaken=outcome.overtaken,
         )
 
     # --- delete files and manifests ----------------------------------------------------------------------------------
@@ -231,7 +237,8 @@ class Keeper:
         lines += [f"merged {count(done.merged, 'delete file')} into {done.written:,}"] if done.merged else []
         if done.overtaken:
             lines += [f"left {count(done.overtaken, 'delete file')}: another rewrite committed first"]
-        return StepReport(self.name, deletes.STEP, tuple(lines), files=done.dangling + done.merged - done.written)
+        saved = done.dangling + done.merged - done.written
+        return StepReport(self.name, deletes.STEP, tuple(lines), files=saved, overtaken=done.overtaken)
 
     def _plan_manifests(self, table: Table, policy: Policy) -> StepPlan:
         file = manifests.plan_manifests(table, policy)
@@ -245,7 +252,8 @@ class Keeper:
         lines = [f"merged {count(done.before, 'manifest')} into {done.after:,}"]
         if done.overtaken:
             lines += [f"left {count(done.overtaken, 'manifest')} to the next run: writers committed first"]
-        return StepReport(self.name, manifests.STEP, tuple(lines), files=done.before - done.after)
+        saved = done.before - done.after
+        return StepReport(self.name, manifests.STEP, tuple(lines), files=saved, overtaken=done.overtaken)
 
     # --- vector indexes ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from frazil.catalog import newest_records
 from frazil.catalog.store.audit import MOST_CHARACTERS, join_objects
 from frazil.cli.main import cli
-from tests.kit.access import Guarded, namespace
+from tests.kit.access import VIEW_VERSION, Guarded, namespace
 from tests.kit.catalog_databases import SCHEMA
 
 CHANGE = {"action": "set-properties", "updates": {"a": "b"}}
@@ -95,13 +95,3 @@ def test_what_a_request_makes_is_recorded(guarded: Guarded) -> None:
     assert registered.startswith(f"register namespace {target}; ")
     assert registered.endswith(f"; file {file}; new table {target}.r")
     assert objects(guarded, "createView")[0].endswith(f"; new view {target}.v")
-
-
-VIEW_VERSION = {
-    "version-id": 1,
-    "timestamp-ms": 1_700_000_000_000,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}

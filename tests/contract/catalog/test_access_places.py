@@ -14,8 +14,8 @@ from frazil.catalog import Target, open_database, plan, running_catalog, store_m
 from frazil.catalog.cache import VersionCache
 from frazil.catalog.locations import folder_name
 from frazil.catalog.warehouse import MetadataFiles
-from tests.kit.access import Guarded, namespace, table
-from tests.kit.catalog_databases import SCHEMA, Answer, Client
+from tests.kit.access import VIEW_VERSION, Guarded, namespace, table
+from tests.kit.catalog_databases import SCHEMA, Answer, Client, create_updates
 
 WAREHOUSE = Target("warehouse", "default")
 FORBIDDEN = (403, "ForbiddenException")
@@ -47,18 +47,7 @@ def create(client: Client, location: str | None = None, name: str = "t", **more:
 
 def commit_new(client: Client, staged: dict[str, Any], name: str = "t", **changed: Any) -> Answer:
     """The commit that creates a staged table, as Java and PyIceberg send it."""
-    metadata = staged["metadata"] | changed
-    updates = [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
-        {"action": "add-schema", "schema": metadata["schemas"][0]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": metadata["location"]},
-    ]
+    updates = create_updates(staged["metadata"] | changed)
     body = {"requirements": [{"type": "assert-create"}], "updates": updates}
     return client.post(f"/namespaces/ns/tables/{name}", body)
 
@@ -241,16 +230,6 @@ def test_the_creator_of_a_table_does_not_move_it_onto_files_of_others(guarded: G
     guarded.grant("manage", namespace("ns"), "ann")
     assert ann.commit({"action": "set-location", "location": f"{root}/ns/elsewhere"}).status == 200
     assert ann.commit({"action": "set-location", "location": location}).status == 200
-
-
-VIEW_VERSION = {
-    "version-id": 1,
-    "timestamp-ms": 1_700_000_000_000,
-    "schema-id": 0,
-    "summary": {},
-    "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-}
 
 
 def test_register_needs_manage_on_what_contains_the_files(guarded: Guarded, root: Path) -> None:

@@ -27,6 +27,7 @@ from frazil.catalog import (
     revoke_token,
     running_catalog,
 )
+from frazil.catalog.store import upkeep
 from frazil.catalog.store.database import Database, Row, Sql
 from frazil.catalog.store.migrations import _take as take_step
 from frazil.catalog.store.migrations import current_version, latest_version, steps
@@ -69,6 +70,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         with serving(folder, url, keys["root"]) as client:
             create(client, "made_on", headers=idempotency["on"])
             shown = show(client)
+        score_tables(owner.database)
         yield Source(kind, postgres, url, folder, keys, idempotency, shown)
 
 
@@ -127,6 +129,13 @@ def give(owner: Operator, keys: dict[str, str]) -> None:
 
 def store_warehouse(owner: Operator, folder: Path) -> None:
     create_warehouse(owner.database, "stored", str(folder / "stored"), {}, None, WarehouseOperator("test", now_ms()))
+
+
+def score_tables(database: Database) -> None:
+    """What a worker of upkeep notes about each table."""
+    for kept in upkeep.list_all(database.read()):
+        location = kept.metadata_location
+        database.write(partial(upkeep.save_score, table_uuid=kept.uuid, location=location, score=0, debt="{}"))
 
 
 def show(client: Client) -> dict[str, Any]:

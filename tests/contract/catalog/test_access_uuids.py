@@ -10,22 +10,9 @@ from typing import Any
 import pytest
 
 from frazil.catalog.operations import references
-from tests.kit.access import Guarded, namespace, table
+from tests.kit.access import VIEW, Guarded, namespace, table
 from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
-VIEW = {
-    "name": "v",
-    "schema": SCHEMA,
-    "view-version": {
-        "version-id": 1,
-        "timestamp-ms": 1_700_000_000_000,
-        "schema-id": 0,
-        "summary": {},
-        "default-namespace": ["eve"],
-        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-    },
-    "properties": {},
-}
 FORBIDDEN = (403, "ForbiddenException")
 
 
@@ -119,14 +106,19 @@ def test_a_registration_does_not_bring_the_uuid_of_a_table_of_another_owner(
     assert guarded.admin.post("/namespaces/eve/register", body).status == 200
 
 
-def test_indexes_of_a_dropped_table_do_not_come_to_a_new_one(guarded: Guarded, eve: Client) -> None:
-    victim = guarded.admin.create("pay", "hr")
-    assert create_index(guarded.admin, victim, "/namespaces/hr/tables/pay").status == 200
+def drop_and_take_over(guarded: Guarded, eve: Client, victim: dict[str, Any]) -> None:
+    """Drops the table of the victim; then eve tries to get its UUID, by a commit and by a registration."""
     file = rewritten(guarded, eve.create("mine", "eve"), victim["metadata"]["table-uuid"])
     assert guarded.admin.delete("/namespaces/hr/tables/pay").status == 204
     assert create_with(eve, victim["metadata"]["table-uuid"]).error[:2] == FORBIDDEN
     body = {"name": "again", "metadata-location": file}
     assert eve.post("/namespaces/eve/register", body).error[:2] == FORBIDDEN
+
+
+def test_indexes_of_a_dropped_table_do_not_come_to_a_new_one(guarded: Guarded, eve: Client) -> None:
+    victim = guarded.admin.create("pay", "hr")
+    assert create_index(guarded.admin, victim, "/namespaces/hr/tables/pay").status == 200
+    drop_and_take_over(guarded, eve, victim)
     ann = guarded.user("ann", ("manage", namespace("hr")))
     body = {"name": "pay", "metadata-location": victim["metadata-location"]}
     assert ann.post("/namespaces/hr/register", body).status == 200  # the table itself has its indexes again
@@ -135,11 +127,7 @@ def test_indexes_of_a_dropped_table_do_not_come_to_a_new_one(guarded: Guarded, e
 
 def test_a_new_table_does_not_get_the_uuid_of_a_dropped_one(guarded: Guarded, eve: Client) -> None:
     victim = guarded.admin.create("pay", "hr")
-    file = rewritten(guarded, eve.create("mine", "eve"), victim["metadata"]["table-uuid"])
-    assert guarded.admin.delete("/namespaces/hr/tables/pay").status == 204
-    assert create_with(eve, victim["metadata"]["table-uuid"]).error[:2] == FORBIDDEN
-    body = {"name": "again", "metadata-location": file}
-    assert eve.post("/namespaces/eve/register", body).error[:2] == FORBIDDEN
+    drop_and_take_over(guarded, eve, victim)
     ann = guarded.user("ann", ("manage", namespace("hr")))
     body = {"name": "back", "metadata-location": victim["metadata-location"]}
     assert ann.post("/namespaces/hr/register", body).status == 200

@@ -18,9 +18,8 @@ from frazil.errors import AccessError, DeclarationError
 from frazil.protocol import PRIVILEGES
 from frazil.tables import apply_steps, load_plan, open_grants, plan_all, save_plan
 from frazil.tables.steps import ChangeGrants
-from tests.contract.catalog.test_access import VIEW
 from tests.contract.catalog.test_indexes import record
-from tests.kit.access import Guarded, guarded_catalog, namespace, now_ms, table
+from tests.kit.access import VIEW, Guarded, guarded_catalog, namespace, now_ms, pair, table
 
 GRANTS = "/namespaces/ns/tables/t/grants"
 
@@ -43,10 +42,6 @@ def owner(guarded: Guarded) -> Iterator[FrazilCatalog]:
     catalog = FrazilCatalog("lake", uri=guarded.server.uri, token=token)
     yield catalog
     catalog.close()
-
-
-def pair(grantee: str, privilege: str) -> dict[str, str]:
-    return {"grantee": grantee, "privilege": privilege}
 
 
 def held(guarded: Guarded, path: str = GRANTS) -> set[tuple[str, str]]:

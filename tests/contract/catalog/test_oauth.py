@@ -6,6 +6,7 @@ import base64
 import gzip
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import requests
 from pyiceberg.catalog import load_catalog
 
 from frazil.catalog import revoke_token, running_catalog
+from frazil.catalog.access.gate import Gate
 from frazil.catalog.access.tokens import PERIOD_SECONDS, RENEWED_SECONDS, OwnTokens, Tokens
 from frazil.catalog.store.audit import newest_records
-from tests.kit.access import Guarded, guarded_catalog, now_ms, table
+from tests.kit.access import Guarded, after, guarded_catalog, now_ms, table
 from tests.kit.issuer import sign_by_hand
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -115,6 +117,18 @@ def test_wrong_secrets_are_refused_in_the_words_of_oauth(guarded: Guarded) -> No
     )
     assert twice.status_code == 400
     assert requests.post(guarded.server.uri + PATHS[0], json=form, timeout=60).status_code == 415
+
+
+def test_a_token_that_ends_while_the_body_is_on_its_way_is_not_used(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued_s = now_ms() // 1000
+    monkeypatch.setattr(guarded.server.app.ctx.gate, "_clock", now_ms)
+    client = guarded.client(own(guarded).issue(guarded.token("ann", roles=["admin"]).split("_")[1], "ann", "catalog"))
+    for clock_ms, status in (((issued_s + 900 + 29) * 1000, 200), ((issued_s + 900 + 40) * 1000, 401)):
+        tick = partial(monkeypatch.setattr, guarded.server.app.ctx.gate, "_clock", lambda ms=clock_ms: ms)
+        after(monkeypatch, Gate, "authenticate", tick)
+        assert client.post("/namespaces/ns/tables/t/plan", {}).status == status
 
 
 def test_a_token_ends_at_once_with_its_key(guarded: Guarded) -> None:

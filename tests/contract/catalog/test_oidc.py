@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import jwt
@@ -17,10 +18,11 @@ from pydantic import ValidationError
 from frazil.catalog import Target, change_grant, create_role, running_catalog
 from frazil.catalog.access import issuers
 from frazil.catalog.access.claims import RefusedToken
+from frazil.catalog.access.gate import Gate
 from frazil.catalog.access.issuers import Issuer
 from frazil.config import OidcIssuer
 from frazil.errors import ConfigError
-from tests.kit.access import Guarded, guarded_catalog, now_ms
+from tests.kit.access import Guarded, after, guarded_catalog, now_ms
 from tests.kit.issuer import LocalIssuer, local_issuer, sign_by_hand
 
 NAMESPACE = Target("namespace", "default", "ns")
@@ -74,6 +76,18 @@ def test_a_group_of_an_issuer_is_a_role_here(lake: Lake) -> None:
     for odd in ({"staff": 1}, 1, [["staff"]], [None], None):
         assert lake.status(lake.first.sign(groups=odd)) == 404
     assert lake.guarded.client(lake.first.sign()).post("/namespaces/ns/properties", {"updates": {}}).status == 403
+
+
+def test_a_token_that_ends_while_the_body_is_on_its_way_is_not_used(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, ends_s = lake.guarded.server.app.ctx.gate, int(time.time()) + 300
+    monkeypatch.setattr(gate, "_clock", now_ms)
+    client = lake.guarded.client(lake.first.sign(exp=ends_s))
+    for clock_ms, status in (((ends_s + 29) * 1000, 200), ((ends_s + 30) * 1000, 401)):
+        tick = partial(monkeypatch.setattr, gate, "_clock", lambda ms=clock_ms: ms)
+        after(monkeypatch, Gate, "authenticate", tick)
+        assert client.post("/namespaces/ns/tables/t/plan", {}).status == status
 
 
 def test_two_issuers_have_no_principal_in_common(lake: Lake) -> None:

@@ -227,6 +227,29 @@ def test_a_warehouse_is_not_created_around_a_table_of_another(opened: Database, 
     create_warehouse(opened, "cold", str(tmp_path / "allowed2"), {}, None, operator())
 
 
+def test_a_warehouse_is_not_created_around_or_in_a_namespace_of_another(
+    opened: Database, database: str, tmp_path: Path
+) -> None:
+    allowed = tmp_path / "allowed"
+    with running_catalog(tmp_path, database=database, allow_locations=[str(allowed)]) as server:
+        client = Client(server.uri)
+        for name, location in (("ns", allowed / "ns"), ("moved", allowed / "first")):
+            body = {"namespace": [name], "properties": {"location": f"file://{location}"}}
+            assert client.post("/namespaces", body).status == 200
+        change = {"updates": {"location": f"file://{allowed}/second"}}
+        assert client.post("/namespaces/moved/properties", change).status == 200
+        client.session.close()
+    for folder in ("", "ns", "ns/inside", "second", "second/inside"):
+        with raises(WarehouseError, path=f"file://{allowed / folder}"):
+            create_warehouse(opened, "cold", str(allowed / folder), {}, None, operator())
+    (tmp_path / "link").symlink_to(allowed)
+    with raises(WarehouseError, name="cold"):
+        create_warehouse(opened, "cold", str(tmp_path / "link" / "ns"), {}, None, operator())
+    for name, folder in (("ns2", "ns2"), ("first", "first"), ("third", "third")):
+        create_warehouse(opened, name, str(allowed / folder), {}, None, operator())
+    create_warehouse(opened, "over", str(allowed / "ns"), {}, None, operator(allow_overlap=True))
+
+
 def test_of_two_overlapping_warehouses_that_are_created_at_once_one_is(opened: Database) -> None:
     def create(root: str) -> str:
         try:

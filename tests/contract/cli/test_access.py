@@ -101,6 +101,15 @@ def test_grants_are_made_explained_and_revoked(database: str) -> None:
         ("grant", "read", "ns.t", "--index", "missing", "--to", "admin"),
         ("grant", "read", "ns", "--index", "missing", "--to", "admin"),
         ("grant", "read", "ns.t", "--to", "user:missing"),
+        ("grant", "read", "--warehouse", "missing", "--to", "admin"),
+        ("grant", "read", "ns.t", "--warehouse", "missing", "--to", "admin"),
+        ("grant", "read", "missing", "--namespace", "--to", "admin"),
+        ("grant", "read", "ns.t", "--namespace", "--to", "admin", "--output", "json"),
+        ("revoke", "read", "--warehouse", "missing", "--from", "admin", "--output", "json"),
+        ("revoke", "read", "ns.missing", "--from", "admin"),
+        ("revoke", "read", "ns.t", "--from", "missing"),
+        ("who-can", "read", "--warehouse", "missing"),
+        ("why", "root", "--warehouse", "missing"),
         ("role", "add", "missing", "ann"),
         ("role", "add", "admin", "missing"),
         ("role", "drop", "admin"),
@@ -114,6 +123,26 @@ def test_grants_are_made_explained_and_revoked(database: str) -> None:
 def test_what_does_not_exist_is_an_error_and_changes_nothing(database: str, words: tuple[str, ...]) -> None:
     assert isinstance(frazil(database, *words).exception, AccessError)
     assert ok(database, "token", "list") == ""
+
+
+def test_a_warehouse_is_known_by_the_settings_the_database_or_its_namespaces(database: str, tmp_path: Path) -> None:
+    assert "no warehouse" in str(frazil(database, "grant", "read", "--warehouse", "cold", "--to", "admin").exception)
+    ok(database, "warehouse", "create", "cold", str(tmp_path / "cold"))
+    granted = json.loads(ok(database, "grant", "read", "--warehouse", "cold", "--to", "admin", "--output", "json"))
+    assert granted == {"object": "warehouse cold", "privilege": "read", "grantee": "admin", "changed": True}
+    served = ("--set", f"server.warehouses.warm={tmp_path / 'warm'}")
+    ok(database, *served, "grant", "read", "--warehouse", "warm", "--to", "admin")
+    refused = frazil(database, "grant", "write", "--warehouse", "warm", "--to", "admin").exception
+    assert isinstance(refused, AccessError)  # it is in no settings any more, and has no namespace
+    assert "there are cold, default" in refused.message
+    assert "revoked from admin" in ok(database, "revoke", "read", "--warehouse", "warm", "--from", "admin")
+    ok(database, "warehouse", "drop", "cold", "--yes")
+    assert isinstance(frazil(database, "who-can", "read", "--warehouse", "cold").exception, AccessError)
+
+
+@pytest.mark.parametrize("option", [("--index", "i"), ("--namespace",)])
+def test_an_option_that_is_about_a_name_needs_one(database: str, option: tuple[str, ...]) -> None:
+    assert frazil(database, "grant", "read", *option, "--to", "admin").exit_code == 2
 
 
 def test_the_audit_log_shows_what_operators_did_until_it_is_pruned(database: str) -> None:

@@ -40,19 +40,40 @@ def test_the_table_shows_each_figure_and_a_missed_goal() -> None:
     assert all(word in out.getvalue() for word in ("loads/s", "100", "50", "2x", "4x", "NO", "Java reference"))
 
 
+def test_a_claim_is_stated_and_missing_it_is_no_error() -> None:
+    out = io.StringIO()
+    wrong = compare("peak MB", 100.0, 200.0, "pandas", claim=4.0, less_is_better=True)
+    right = compare("s", 1.0, 2.0, "pandas", claim=2.0, less_is_better=True)
+    print_table("t", [wrong, right], console=Console(file=out))
+    lines = {line.split()[1]: line.split() for line in out.getvalue().splitlines() if "pandas" in line}
+    assert ((wrong.holds, wrong.met), "no" in lines["peak"], "yes" in lines["s"]) == ((False, None), True, True)
+    assert main({"x": lambda options: [wrong]}, []) == 0
+
+
 def test_main_writes_the_figures_as_a_list_of_objects(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     code = main({"x": lambda options: [compare("loads/s", 8.0, 2.0, "peer", goal=3.0)]}, ["--json", str(file)])
-    assert (code, json.loads(file.read_text())) == (
-        0,
-        [{"figure": "loads/s", "ours": 8.0, "peer": 2.0, "peer_name": "peer", "ratio": 4.0, "goal": 3.0, "met": True}],
-    )
+    figure = {"figure": "loads/s", "ours": 8.0, "peer": 2.0, "peer_name": "peer", "ratio": 4.0}
+    judged = {"goal": 3.0, "met": True, "claim": None, "holds": None, "any_size": False}
+    assert (code, json.loads(file.read_text())) == (0, [figure | judged])
 
 
 def test_a_missed_goal_fails_a_full_run_and_not_a_quick_one(capsys: pytest.CaptureFixture[str]) -> None:
-    bad = {"x": lambda options: [compare("loads/s", 1.0, 2.0, "peer", goal=3.0)]}
+    bad = {"x": lambda options: [compare("loads/s", 1.0, 2.0, "peer", goal=3.0, any_size=True)]}
     assert (main(bad, []), main(bad, ["--quick"])) == (1, 0)
-    assert "goals missed: loads/s" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines() == ["goals missed: loads/s"] * 2
+
+
+def test_a_quick_run_shows_only_the_goals_that_are_meant_for_any_size(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    figures = [
+        compare("rows/s", 1.0, 2.0, "peer", goal=3.0),
+        compare("recall", 1.0, 2.0, "peer", goal=3.0, any_size=True),
+        compare("peak MB", 1.0, 2.0, "pandas", claim=4.0, less_is_better=True),
+    ]
+    main({"x": lambda options: figures}, ["--quick", "--json", str(file)])
+    shown = [(row["figure"], row["goal"], row["met"], row["claim"]) for row in json.loads(file.read_text())]
+    assert shown == [("rows/s", None, None, None), ("recall", 3.0, False, None), ("peak MB", None, None, 4.0)]
 
 
 @pytest.mark.parametrize("name", find_benchmarks())

@@ -67,3 +67,12 @@ def decode(
     if not isinstance(claims["exp"], int | float):  # the library takes a number in a text, too
         raise RefusedToken("expected a number as exp")
     return claims | {"exp": int(claims["exp"])}
+
+
+def end_ms(claims: dict[str, Any]) -> int:
+    """When a token ends here: as late as another clock may say that it does.
+
+    >>> end_ms({"exp": 1000})
+    1030000
+    """
+    return (int(claims["exp"]) + LEEWAY_SECONDS) * 1000

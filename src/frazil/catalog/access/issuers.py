@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from frazil.catalog.access.claims import Identity, RefusedToken, decode
+from frazil.catalog.access.claims import Identity, RefusedToken, decode, end_ms
 from frazil.catalog.access.privileges import Privilege
 from frazil.catalog.logs import log
 from frazil.catalog.warehouse import WouldBlock
@@ -71,7 +71,7 @@ class Issuer:
             audience=self._settings.audience,
             required=(),
         )
-        return Identity(self._principal(claims), None, self._roles(claims), frozenset(Privilege), claims["exp"] * 1000)
+        return Identity(self._principal(claims), None, self._roles(claims), frozenset(Privilege), end_ms(claims))
 
     def _principal(self, claims: dict[str, Any]) -> str:
         subject = claims.get(self._settings.principal_claim)

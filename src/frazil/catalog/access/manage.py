@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frazil.catalog.access import keys
-from frazil.catalog.access.privileges import Privilege, Target, grantee_of, included
+from frazil.catalog.access.privileges import ADMIN, Privilege, Target, grantee_of, included
 from frazil.catalog.names import SEPARATOR, Name
 from frazil.catalog.store import access as store
-from frazil.catalog.store import audit, indexes, namespaces, relations
+from frazil.catalog.store import audit, indexes, namespaces, relations, warehouses
 from frazil.catalog.store.access import Grant, StoredKey
 from frazil.catalog.store.database import Database, Sql
 from frazil.errors import AccessError
@@ -20,7 +20,6 @@ from frazil.errors import AccessError
 ISSUED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}/[A-Za-z0-9][A-Za-z0-9_.@|:+=-]{0,127}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
 COMMAND_LINE = "command line"
-ADMIN = "admin"  # the role that has `manage` on the server from the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +189,24 @@ def change_grants(
     for pairs, adding in ((granted, True), (revoked, False)):
         for grantee, text in pairs:
             grant = Grant(grantee, _privilege(text), target[1:], by, now_ms)
-            if adding:
-                _find_grantee(sql, grantee)
+            _find_grantee(sql, grantee)
             changed = store.add_grant(sql, grant) if adding else store.remove_grant(sql, grant)
             if changed:
                 _record(sql, by, "grant" if adding else "revoke", f"{text} on {target} for {grantee}", now_ms)
+
+
+def find_warehouse_target(sql: Sql, name: str, settings: Collection[str], *, granted: bool) -> Target:
+    """The warehouse of this name: of the settings, in the database, or with namespaces there. With `granted` also one
+    that is there no more, if grants on it are.
+    """
+    known = {*settings, *warehouses.known_names(sql, granted=granted)}
+    if name not in known:
+        raise AccessError(
+            f"there is no warehouse {name[:60]!r}: there are {', '.join(sorted(known))}",
+            hint="name it in server.warehouses, or frazil warehouse create",
+            got=name[:60],
+        )
+    return Target("warehouse", name)
 
 
 def find_target(sql: Sql, warehouse: str, name: str, *, index: str = "", namespace: bool = False) -> Target:

@@ -62,6 +62,17 @@ def config_warehouse(request: Request, warehouses: Warehouses) -> Sequence[Need]
 CONFIG = Needs("discover on the warehouse", config_warehouse)
 
 
+def on_server(privilege: Privilege) -> Needs:
+    return Needs(f"{privilege} on the server", lambda _request, _warehouses: (Need(privilege, SERVER),))
+
+
+def on_warehouse(privilege: Privilege) -> Needs:
+    def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
+        return (Need(privilege, Target("warehouse", _warehouse(request, warehouses))),)
+
+    return Needs(f"{privilege} on the warehouse", find)
+
+
 def on_namespace(privilege: Privilege) -> Needs:
     def find(request: Request, warehouses: Warehouses) -> Sequence[Need]:
         return (Need(privilege, _namespace(request, warehouses)),)

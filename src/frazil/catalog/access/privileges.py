@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SEPARATOR = "\x1f"
+ADMIN = "admin"  # the role that has `manage` on the server from the start
 
 
 class Privilege(StrEnum):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA512
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from frazil.catalog.access.claims import Identity, RefusedToken, ceiling_of, decode
+from frazil.catalog.access.claims import Identity, RefusedToken, ceiling_of, decode, end_ms
 from frazil.catalog.access.issuers import Issuer
 from frazil.catalog.access.keys import check_of
 from frazil.catalog.logs import log
@@ -72,8 +72,8 @@ class OwnTokens:
         ceiling = ceiling_of(scope)
         if ceiling is None:
             raise RefusedToken("the scope is unknown")
-        expires_ms, since = int(claims["exp"]) * 1000, int(claims["auth_time"])
-        return Identity(claims["sub"], str(claims["client_id"]), (), ceiling, expires_ms, since, scope)
+        since = int(claims["auth_time"])
+        return Identity(claims["sub"], str(claims["client_id"]), (), ceiling, end_ms(claims), since, scope)
 
     def jwks(self) -> dict[str, Any]:
         """The public keys: that of now, the one before and the next one."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from frazil.catalog import fields
-from frazil.catalog.commit import parse_change
+from frazil.catalog.appends.request import is_append
+from frazil.catalog.commit import Change, parse_change
 from frazil.catalog.context import Context
+from frazil.catalog.grouped import commit_append
 from frazil.catalog.http import NO_CONTENT, Request, Response
+from frazil.catalog.metadata import Version
 from frazil.catalog.names import parse_name
 from frazil.catalog.operations.tables import table_response
 from frazil.catalog.plan import find_pointer
@@ -27,7 +32,7 @@ def refuse_stale(ctx: Context, request: Request) -> None:
     )
     if version is not None:
         change = parse_change(request.json(), request.name(), most=ctx.limits.commit_updates)
-        if not change.creates:
+        if not change.creates and not (is_append(change) and ctx.appends.is_on(version.metadata)):
             check_requirements(version.metadata, change.requirements, table=str(change.name))
 
 
@@ -37,7 +42,23 @@ def update_table(ctx: Context, request: Request) -> Response:
     if body.get("identifier") is not None and parse_name(body["identifier"], "identifier") != name:
         raise BadRequest(f"The body's identifier is not the table of the path, {name}")
     change = parse_change(body, name, most=ctx.limits.commit_updates)
-    return commit_changes(ctx, request, ctx.warehouse(request), [change], lambda versions: table_response(versions[0]))
+    return _commit_one(ctx, request, change)
+
+
+def _commit_one(ctx: Context, request: Request, change: Change) -> Response:
+    """The answer to the commit of one table. Remembers whether its appends are rebased, so that the next ones wait
+    together.
+    """
+    key = tuple(request.variables.values())
+
+    def respond(versions: Sequence[Version]) -> Response:
+        ctx.appends.note(key, versions[0].metadata)
+        return table_response(versions[0])
+
+    warehouse = ctx.warehouse(request)
+    if ctx.appends.expects(key) and is_append(change):
+        return commit_append(ctx, request, warehouse, change, respond)
+    return commit_changes(ctx, request, warehouse, [change], respond, moves=is_append(change))
 
 
 def commit_transaction(ctx: Context, request: Request) -> Response:

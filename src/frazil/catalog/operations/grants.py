@@ -1,4 +1,6 @@
-"""Grants on a table, view, index or namespace: list and change them. Not of the specification, which has no grants."""
+"""Grants on the server, a warehouse, namespace, table, view or index: list and change them. Not of the specification,
+which has no grants.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ from typing import Any
 
 from frazil.catalog import fields
 from frazil.catalog.access.manage import change_grants
-from frazil.catalog.access.privileges import Target
+from frazil.catalog.access.privileges import SERVER, Target
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.idempotency import transact
 from frazil.catalog.names import SEPARATOR, show
 from frazil.catalog.operations.indexes import find_index
+from frazil.catalog.operations.namespaces import hold_warehouse
 from frazil.catalog.operations.tables import KINDS, find_relation
 from frazil.catalog.store import access, namespaces
 from frazil.catalog.store.database import Sql
@@ -38,6 +41,8 @@ def change(ctx: Context, request: Request) -> Response:
 
     def work(sql: Sql) -> Response:
         target = _find(ctx, request, sql)
+        if target.kind == "warehouse":
+            hold_warehouse(sql, ctx.warehouse(request))
         try:
             change_grants(sql, target, granted=granted, revoked=revoked, by=by, now_ms=ctx.clock())
         except AccessError as exc:
@@ -65,7 +70,11 @@ def _pairs(body: dict[str, Any], name: str) -> list[tuple[str, str]]:
 
 
 def _find(ctx: Context, request: Request, sql: Sql) -> Target:
+    if "prefix" not in request.variables and "namespace" not in request.variables:
+        return SERVER
     warehouse = ctx.warehouse(request)
+    if "namespace" not in request.variables:
+        return Target("warehouse", warehouse.name)
     for kind in KINDS:
         if kind in request.variables:
             name = request.name(kind)

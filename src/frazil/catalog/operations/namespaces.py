@@ -50,9 +50,7 @@ def create_namespace(ctx: Context, request: Request) -> Response:
     response = json_response({"namespace": list(namespace), "properties": properties})
 
     def create(sql: Sql) -> Response:
-        # A server may not have noticed yet that the warehouse was dropped: it must not get a namespace.
-        if warehouse.stored and not warehouse_store.hold(sql, warehouse.name, warehouse.root):
-            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}", name=warehouse.name)
+        hold_warehouse(sql, warehouse)
         try:
             store.create(sql, warehouse.name, namespace, properties)
             if "location" in properties:
@@ -63,6 +61,14 @@ def create_namespace(ctx: Context, request: Request) -> Response:
         return response
 
     return transact(ctx, request, create)
+
+
+def hold_warehouse(sql: Sql, warehouse: Warehouse) -> None:
+    """Passes when the warehouse exists, and will until the transaction ends. A server may not have noticed yet that it
+    was dropped: then it must get no namespace and no grant.
+    """
+    if warehouse.stored and not warehouse_store.hold(sql, warehouse.name, warehouse.root):
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}", name=warehouse.name)
 
 
 def load_namespace(ctx: Context, request: Request) -> Response:

@@ -210,7 +210,7 @@ def _stored_secret(row: StoredWarehouse) -> Sealed | None:
 
 
 def _check_free(sql: Sql, warehouse: Warehouse, rows: Iterable[StoredWarehouse], operator: Operator) -> None:
-    """Passes when name and root are free: of other warehouses, and of their tables."""
+    """Passes when name and root are free: of other warehouses, and of their tables, views and namespaces."""
     others = [open_warehouse(row.name, row.root, S3Access(), stored=True) for row in rows]
     if any(other.name == warehouse.name for other in others):
         hint = f"frazil warehouse update {warehouse.name} changes it"

@@ -1,8 +1,9 @@
 """Signs requests to an object store with the server's own keys (AWS Signature Version 4, through botocore).
 
-A signature is worth what the store checks. Two things are asked of it before the first write is signed, with requests
-that change nothing: a store that accepts headers which the signature does not cover would copy foreign objects, and one
-that does not compare a body with its signed hash would delete other objects than those that were checked.
+A signature is worth what the store checks. Three things are asked of it before the first request is signed, with
+requests that change nothing: a store that accepts headers which the signature does not cover would copy foreign
+objects, one that does not compare a body with its signed hash would delete other objects than those that were checked,
+and one that takes another header for the host would open other buckets.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from frazil.catalog.files.access import S3Access
 from frazil.catalog.locations import Place
 from frazil.catalog.storage.s3_request import bases_of
-from frazil.catalog.storage.signing import COPY_SOURCE, EMPTY_SHA256, Signable
+from frazil.catalog.storage.signing import COPY_SOURCE, EMPTY_SHA256, FORWARDED_HOST, Signable
 from frazil.catalog.storage.sts import check_installed
 from frazil.errors import ConfigError, NotSigned, Unavailable
 
@@ -36,6 +37,7 @@ class StoreChecks:
 
     headers: bool  # it refuses `x-amz-` headers that are not signed
     bodies: bool  # it compares the body with the signed hash
+    empty_host: bool = False  # X-Forwarded-Host can be signed as empty: no proxy on the way fills it
 
 
 class Signer:
@@ -57,7 +59,8 @@ class Signer:
         request that this store would not hold to.
         """
         self._check_store(request)
-        return self.headers_of(request.method, request.url, headers=request.headers, payload_hash=request.payload_hash)
+        headers = {**request.headers, **({FORWARDED_HOST: ""} if self.checks().empty_host else {})}
+        return self.headers_of(request.method, request.url, headers=headers, payload_hash=request.payload_hash)
 
     def checks(self) -> StoreChecks:
         """What the store verifies; asked once."""
@@ -188,7 +191,7 @@ def _find_keys(access: S3Access) -> Any:
 
 def _ask(signer: Signer) -> StoreChecks:
     """Asks the store twice for what changes nothing, as signed and otherwise: only the first may be carried out. AWS is
-    known to verify both.
+    known to verify both, and to know no other host.
     """
     if signer.access.endpoint is None:
         return StoreChecks(headers=True, bodies=True)
@@ -201,6 +204,7 @@ def _ask(signer: Signer) -> StoreChecks:
     return StoreChecks(
         headers=added == 403 and signed in (400, 404),
         bodies=same == 200 and other in (400, 403),
+        empty_host=_try_empty_host(signer, folder) != 403,  # if the store is busy, the safe side
     )
 
 
@@ -217,6 +221,12 @@ def _try_delete(signer: Signer, key: str, *, signs: bool) -> int:
     body = f"<Delete><Object><Key>{key}</Key></Object></Delete>".encode()
     digest = sha256(body if signs else b"another").hexdigest()
     return send("POST", url, signer.headers_of("POST", url, payload_hash=digest), body)
+
+
+def _try_empty_host(signer: Signer, folder: str) -> int:
+    """The status of the listing of a folder that does not exist, with X-Forwarded-Host signed as empty."""
+    url = f"{url_of(signer.access, signer.root.bucket, '')}?list-type=2&prefix={quote(f'{folder}/', safe='')}"
+    return send("GET", url, signer.headers_of("GET", url, headers={FORWARDED_HOST: ""}))
 
 
 def send(method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> int:

@@ -32,6 +32,9 @@ COPY_SOURCE, CONTENT_SHA256 = "x-amz-copy-source", "x-amz-content-sha256"
 # SeaweedFS (4.48) puts the value of this header, signed or not, before the path when it checks a signature: a signature
 # for `/bucket/own/bucket/foreign` would open `/bucket/foreign`. Signed as empty, it cannot be filled.
 FORWARDED_PREFIX = "x-forwarded-prefix"
+# Likewise this one takes the place of Host: a signature for one bucket would open another one, if the bucket is in the
+# host. Proxies fill it, so it is signed as empty only where it arrives so (`Signer.checks`).
+FORWARDED_HOST = "x-forwarded-host"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # They say nothing that a store acts on, and programs on the way change them.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from frazil.catalog.files.s3 import S3Files
 from frazil.catalog.locations import Place
@@ -15,7 +15,7 @@ from frazil.catalog.storage.check import ALLOWED, DENIED, Attempt
 from frazil.catalog.storage.policy import Rights
 from frazil.catalog.storage.s3_request import Described
 from frazil.catalog.storage.signer import Signer, send, url_of
-from frazil.catalog.storage.signing import COPY_SOURCE, FORWARDED_PREFIX, decide
+from frazil.catalog.storage.signing import COPY_SOURCE, FORWARDED_HOST, FORWARDED_PREFIX, decide
 from frazil.errors import NotSigned
 
 _OBJECTS, _WRITTEN = ("own/a", "own2/a", "other/a"), ("own/new", "own/copy")
@@ -69,6 +69,8 @@ class _Check:
         yield Attempt("replay: add the source of a copy to a put", DENIED, self._try("PUT", target, added=foreign))
         if self.signer.access.path_style:
             yield Attempt("replay: move a request with X-Forwarded-Prefix", DENIED, self._move())
+        if self.signer.access.endpoint is not None:
+            yield Attempt("replay: send a request to another host with X-Forwarded-Host", DENIED, self._change_host())
         yield Attempt("sign: delete a file of the table", ALLOWED, self._try("DELETE", "own/new"))
 
     def _try(
@@ -89,6 +91,12 @@ class _Check:
     def _move(self) -> str:
         inside = self._url(f"own{self._path('other/a')}")
         return self._send("GET", inside, added={FORWARDED_PREFIX: self._path("own")}, url=self._url("other/a"))
+
+    def _change_host(self) -> str:
+        url = self._url("own/a")
+        host = urlsplit(url).netloc
+        got = self._send("GET", url, added={"Host": f"frazil-check.{host}", FORWARDED_HOST: host})
+        return DENIED if got.startswith("status 4") else got  # a proxy may know no such host
 
     def _send(
         self,

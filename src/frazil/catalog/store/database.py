@@ -28,6 +28,7 @@ class Sql(Protocol):
     """Runs statements: inside a transaction when it was given by `write`, else each on its own."""
 
     join_names: str  # the aggregate that joins the column `name` with the separator 0x1F
+    now_ms: str  # the database's own clock, in milliseconds since 1970
 
     def rows(self, statement: str, *parameters: object) -> list[Row]:
         """All rows of a query."""

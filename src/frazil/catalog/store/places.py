@@ -38,7 +38,8 @@ class Occupant:
 
 
 _ROW = "SELECT warehouse, namespace, name, place FROM places WHERE"
-_NAMESPACE_BELOW = "SELECT warehouse, namespace, '', place FROM namespace_places WHERE place >= ? AND place < ?"
+_NAMESPACE_ROW = "SELECT warehouse, namespace, '', place FROM namespace_places WHERE"
+_NAMESPACE_BELOW = f"{_NAMESPACE_ROW} place >= ? AND place < ?"
 _NAMESPACE = "SELECT warehouse, namespace, '', '' FROM namespaces WHERE warehouse = ? AND namespace = ?"
 _NOT_OWN = "NOT (warehouse = ? AND namespace = ? AND name = ?)"
 
@@ -51,19 +52,17 @@ def find_above(sql: Sql, key: str, *, warehouse: str, name: Name | None) -> Occu
 
 
 def find_foreign(sql: Sql, key: str, *, warehouse: str) -> Occupant | None:
-    """A table or view of another warehouse whose place is this one, contains it or lies in it."""
+    """A table, view or namespace of another warehouse whose place is this one, contains it or lies in it."""
     above = [*keys_above(key), key]
-    statement = f"{_ROW} (place IN ({_marks(above)}) OR (place > ? AND place < ?)) AND warehouse <> ? LIMIT 1"
-    return _first(sql.rows(statement, *above, key, _end(key), warehouse))
+    near = f"(place IN ({_marks(above)}) OR (place > ? AND place < ?)) AND warehouse <> ?"
+    values = (*above, key, _end(key), warehouse)
+    return _first(sql.rows(f"{_ROW} {near} UNION ALL {_NAMESPACE_ROW} {near} LIMIT 1", *values, *values))
 
 
 def find_namespace_above(sql: Sql, key: str) -> Occupant | None:
     """The namespace with a location of its own that contains this place; the innermost of several."""
     values = [*keys_above(key), key]
-    statement = (
-        f"SELECT warehouse, namespace, '', place FROM namespace_places WHERE place IN ({_marks(values)}) "  # noqa: S608
-        "ORDER BY length(place) DESC LIMIT 1"
-    )
+    statement = f"{_NAMESPACE_ROW} place IN ({_marks(values)}) ORDER BY length(place) DESC LIMIT 1"
     return _first(sql.rows(statement, *values))
 
 

@@ -63,6 +63,7 @@ class PostgresSql:
     """Runs statements on one connection."""
 
     join_names = "string_agg(name, chr(31))"
+    now_ms = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)"
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -133,6 +134,7 @@ class _PooledSql:
     """Runs each statement on whatever connection is free. A read may be repeated: one that broke is."""
 
     join_names = PostgresSql.join_names
+    now_ms = PostgresSql.now_ms
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

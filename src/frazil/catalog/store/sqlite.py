@@ -39,6 +39,7 @@ class SqliteSql:
     """Runs statements on one connection."""
 
     join_names = "group_concat(name, char(31))"
+    now_ms = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -78,6 +78,13 @@ def contents(sql: Sql, name: str) -> Contents:
     return Contents(*map(int, sql.rows(f"SELECT {', '.join(counts)}", name, name, name)[0]))
 
 
+def known_names(sql: Sql, *, granted: bool) -> list[str]:
+    """The names of the warehouses here and of those with namespaces; with `granted` also of those with grants."""
+    statement = "SELECT name FROM warehouses UNION SELECT warehouse FROM namespaces"
+    more = " UNION SELECT warehouse FROM grants WHERE warehouse IS NOT NULL" if granted else ""
+    return [row[0] for row in sql.rows(statement + more)]
+
+
 def forget_grants(sql: Sql, name: str) -> None:
     """Removes the grants on a warehouse that is dropped; those on tables and namespaces go with their rows."""
     sql.run("DELETE FROM grants WHERE warehouse = ?", name)

@@ -1,0 +1,64 @@
+"""`python -m frazil.catalog.upkeep.child`: the worker that `frazil serve --upkeep` starts.
+
+It has a server of its own on a free port of the loopback interface, for itself alone: what it does passes the same
+operations, checks and audit log as a request of any client, wherever and however the other server listens. With
+authentication it is the principal `frazil:upkeep`, whose token never leaves the process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frazil import metrics
+from frazil.catalog.context import Context
+from frazil.catalog.embedded import serving
+from frazil.catalog.logs import log_to_stderr
+from frazil.catalog.server import ServerOptions, build_app, return_memory, write_no_core
+from frazil.catalog.upkeep.process import be_modest, end_with_parent, run_until_signal
+from frazil.catalog.upkeep.worker import UpkeepWorker
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+
+NAME = "upkeep"  # of the principal
+
+
+def main(lifeline: int) -> None:
+    """Works until SIGTERM, or until the parent has ended."""
+    options = ServerOptions.from_json(sys.stdin.read())
+    assert options.upkeep is not None
+    log_to_stderr(options.log_level)
+    write_no_core()
+    return_memory()
+    be_modest()
+    end_with_parent(lifeline)
+    recorded = metrics.Prometheus()
+    metrics.use(recorded)
+    app = build_app(replace(options, certificate=None, certificate_key=None, public_uri=None, host=""))
+    app.ctx.telemetry.watch(recorded.counts)
+    with serving(app) as port:
+        worker = UpkeepWorker(app.ctx.database, connector(app.ctx, f"http://127.0.0.1:{port}"), options.upkeep)
+        run_until_signal(worker)
+
+
+def connector(ctx: Context, uri: str) -> Callable[[str], FrazilCatalog]:
+    """Clients of the server at this address, by warehouse, with the server's own access to the object store."""
+    from frazil.client import FrazilCatalog
+
+    token = {"token": ctx.gate.admit_internal(NAME, ["maintain"])} if ctx.gate.on else {}
+
+    def connect(warehouse: str) -> FrazilCatalog:
+        access = ctx.warehouses.named(warehouse).access
+        keys = {"s3.access-key-id": access.access_key_id, "s3.secret-access-key": access.secret_access_key}
+        keys |= {"s3.session-token": access.session_token}
+        known = {key: value for key, value in keys.items() if value is not None}
+        return FrazilCatalog("lake", uri=uri, warehouse=warehouse, **token, **access.public(), **known)
+
+    return connect
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,161 @@
+"""A worker of upkeep by the catalog: it scores tables that have changed, takes the lease of the one with the largest
+debt, runs the steps, and goes on. Any number of workers share one database.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from frazil.catalog.store import upkeep as store
+from frazil.catalog.store.database import Database
+from frazil.catalog.store.upkeep import Kept, Lease
+from frazil.catalog.upkeep.leases import HeldLease
+from frazil.catalog.upkeep.record import Run, memory_of
+from frazil.catalog.upkeep.scores import Scores
+from frazil.catalog.upkeep.table_run import TableRun
+from frazil.config import UpkeepSettings
+from frazil.errors import CommitUnknown, Unavailable
+from frazil.upkeep import Engine, Halt
+
+if TYPE_CHECKING:
+    from frazil.client import FrazilCatalog
+
+log = logging.getLogger("frazil.upkeep")
+CANDIDATES = 20
+LONGEST_WAIT_SECONDS = 3600.0
+FORGET_SECONDS = 3600.0  # between looks for tables that were dropped
+
+
+def new_owner() -> str:
+    """A name for a worker, for `frazil upkeep status`: host, process, and a part that no other one has."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+
+
+@dataclass
+class UpkeepWorker:
+    """One worker. `run` works until `stop` is called, from a signal's handler or from another thread."""
+
+    database: Database
+    connect: Callable[[str], FrazilCatalog]  # by warehouse
+    settings: UpkeepSettings = field(default_factory=UpkeepSettings)
+    large: Callable[[], Engine] | None = None  # where much is rewritten: Spark
+    owner: str = field(default_factory=new_owner)
+    on_step: Callable[[str], None] = lambda _: None  # is called at each step of a commit, and of the worker itself
+    _halt: Halt = field(default_factory=Halt)  # of the worker
+    _run_halt: Halt = field(default_factory=Halt)  # of the run at hand
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lease: Lease | None = None
+    _catalogs: dict[str, FrazilCatalog] = field(default_factory=dict)
+    _forgot: float = -FORGET_SECONDS
+
+    def __post_init__(self) -> None:
+        self._scores = Scores(self.database, self._catalog, self.settings)
+
+    def run(self, *, once: bool = False) -> None:
+        """Works until `stop` is called; with `once`, until no table is due."""
+        log.info("upkeep worker %s has started", self.owner, extra={"fields": {"owner": self.owner}})
+        while not self._halt.requested:
+            try:
+                scored, worked = self._turn(quiet_seconds=0 if once else self.settings.quiet_seconds)
+            except (Unavailable, CommitUnknown) as exc:
+                log.warning("upkeep waits: %s", exc.message)
+                if once:
+                    raise
+                scored, worked = 0, False
+            if once and not scored and not worked:
+                break
+            if not worked:
+                self._halt.wait(0 if once else self.settings.poll_seconds)
+        log.info("upkeep worker %s has ended", self.owner, extra={"fields": {"owner": self.owner}})
+
+    def stop(self, reason: str = "the worker ends") -> None:
+        """Ends the worker: finished groups are committed, the one at hand is given up."""
+        with self._lock:
+            self._halt.request(reason)
+            self._run_halt.request(reason)
+
+    def abandon(self) -> None:
+        """Gives the lease back, for a process that is about to end without waiting for the work."""
+        if (lease := self._lease) is not None:
+            self.database.write(lambda sql: store.release(sql, lease))
+
+    def _turn(self, *, quiet_seconds: float) -> tuple[int, bool]:
+        """How many tables were scored, and whether one was worked on."""
+        if time.monotonic() - self._forgot >= FORGET_SECONDS:
+            self.database.write(store.forget_dropped)
+            self._forgot = time.monotonic()
+        scored = self._scores.update()
+        due = store.list_due(self.database.read(), quiet_ms=int(quiet_seconds * 1000), limit=CANDIDATES)
+        for table in due:
+            if self._halt.requested:
+                break
+            if self._work_on(table):
+                return scored, True
+        return scored, False
+
+    def _work_on(self, table: Kept) -> bool:
+        """Whether the lease was free, and the table was worked on."""
+        lease_ms = int(self.settings.lease_seconds * 1000)
+        lease = self.database.write(lambda sql: store.take(sql, table.uuid, self.owner, lease_ms=lease_ms))
+        if lease is None:
+            return False
+        with self._lock:
+            self._run_halt, self._lease = Halt(), lease
+            if self._halt.requested:
+                self._run_halt.request(self._halt.reason or "")
+        self.on_step("lease taken")
+        try:
+            with HeldLease(self.database, lease, seconds=self.settings.lease_seconds, halt=self._run_halt):
+                self._finish(lease, table, self._maintain(table))
+        except Unavailable:
+            with suppress(Unavailable, CommitUnknown):
+                self.abandon()
+            raise
+        finally:
+            self._lease = None
+        return True
+
+    def _maintain(self, table: Kept) -> Run | None:
+        """The run; None if there is nothing to do any more: another worker was here since the table was listed."""
+        now = next(iter(store.find(self.database.read(), table.uuid)), table)
+        debt = self._scores.score(now)
+        if debt is None or debt.score < 1:
+            return None
+        facts = {"table": now.label, "score": debt.score, "owner": self.owner}
+        log.info("%s: upkeep: %s", now.label, "; ".join(debt.reasons), extra={"fields": facts})
+        catalog, memory = self._catalog(now.warehouse), memory_of(now.run)
+        work = TableRun(catalog, now.identifier, self.settings, self._run_halt, memory, self.owner, self.large)
+        work.on_step = self.on_step
+        return work.run(debt)
+
+    def _finish(self, lease: Lease, table: Kept, run: Run | None) -> None:
+        wait = 0.0 if run is None else self._wait_seconds(run)
+        text = run.to_json() if run is not None else None
+        held = self.database.write(lambda sql: store.release(sql, lease, run=text, wait_ms=int(wait * 1000)))
+        if run is not None:
+            facts = {"table": table.label, "outcome": run.outcome, "seconds": round(run.seconds, 3), "held": held}
+            log.info("%s: upkeep: %s", table.label, run.message or run.outcome, extra={"fields": facts})
+        if held and (now := store.find(self.database.read(), table.uuid)):
+            self._scores.score(now[0])
+
+    def _wait_seconds(self, run: Run) -> float:
+        """How long the table is left alone: longer after conflicts and errors, not at all if the run was cut short."""
+        if run.outcome == "stopped":
+            return 0.0
+        longest = max(LONGEST_WAIT_SECONDS, self.settings.table_seconds)
+        pause = self.settings.table_seconds
+        return min(max(pause, 1.0) * 2**run.memory.backoff, longest) if run.memory.backoff else pause
+
+    def _catalog(self, warehouse: str) -> FrazilCatalog:
+        if warehouse not in self._catalogs:
+            self._catalogs[warehouse] = self.connect(warehouse)
+        return self._catalogs[warehouse]

@@ -1,0 +1,29 @@
+"""The figures of benchmarks.contention: goals stand where they are meant, and can be missed."""
+
+from __future__ import annotations
+
+from benchmarks.catalog.measure import Sample
+from benchmarks.catalog.servers import REFERENCE
+from benchmarks.contention.measure import REBASED, REFUSED, WRITERS, Samples, make_figures
+from benchmarks.report import Figure
+
+
+def samples(rebased: dict[int, float]) -> Samples:
+    """Rates with rebase by the number of writers; the reference has 10 commits per second, no rebase 50."""
+    rates = {REBASED: rebased, REFUSED: dict.fromkeys(WRITERS, 50.0), REFERENCE: dict.fromkeys(WRITERS, 10.0)}
+    return {(case, writers): [Sample(rate, 1.0)] for case, each in rates.items() for writers, rate in each.items()}
+
+
+def goals(figures: list[Figure]) -> list[tuple[str | None, float | None, bool | None]]:
+    return [(figure.peer_name, figure.goal, figure.met) for figure in figures if figure.goal is not None]
+
+
+def test_eight_writers_are_held_against_the_reference_and_32_against_eight() -> None:
+    fast = make_figures(samples({1: 100.0, 8: 120.0, 32: 130.0}), goals=True)
+    assert goals(fast) == [(REFERENCE, 10.0, True), ("Frazil, 8 writers", 1.0, True)]
+    slow = make_figures(samples({1: 100.0, 8: 90.0, 32: 80.0}), goals=True)
+    assert goals(slow) == [(REFERENCE, 10.0, False), ("Frazil, 8 writers", 1.0, False)]
+
+
+def test_a_short_run_shows_no_goals() -> None:
+    assert goals(make_figures(samples({1: 1.0, 8: 1.0, 32: 1.0}), goals=False)) == []

@@ -1,0 +1,48 @@
+"""The figures and the plot of `benchmarks.upkeep`, from series that need no server."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from benchmarks.upkeep.measure import Series, figures_of
+from benchmarks.upkeep.plot import draw
+from benchmarks.upkeep.polling import poll_ms
+
+
+def series(files: list[int], plan_ms: list[float], commit_seconds: float, last_seconds: float) -> Series:
+    times = [commit_seconds] * 99 + [last_seconds]
+    return Series(
+        commits=[(float(at), seconds) for at, seconds in enumerate([9.9] * 10 + times)],
+        files=[(float(at), number) for at, number in enumerate(files)],
+        snapshots=[(0.0, 1)],
+        plans=[(float(at), ms) for at, ms in enumerate(plan_ms)],
+    )
+
+
+def test_flat_files_and_a_p99_within_a_tenth_reach_the_goals() -> None:
+    kept = series([5, 9, 6], [1.0, 1.2, 1.1], 0.05, 0.109)
+    without = series([1, 50, 100], [1.0, 9.0, 20.0], 0.05, 0.1)
+    figures = {figure.figure: figure for figure in figures_of(kept, without)}
+    assert {name: figure.met for name, figure in figures.items() if figure.goal is not None} == {
+        "p99 of a commit, ms": True,
+        "data files, median of the last third": True,
+        "plan, ms, median of the last third": True,
+    }
+    assert (figures["most data files"].ours, figures["most data files"].peer) == (9, 110)
+
+
+def test_files_that_grow_and_a_slower_writer_miss_them() -> None:
+    kept = series([1, 50, 100], [1.0, 9.0, 20.0], 0.05, 0.2)
+    without = series([1, 50, 100], [1.0, 9.0, 20.0], 0.05, 0.1)
+    assert {figure.met for figure in figures_of(kept, without) if figure.goal is not None} == {False}
+
+
+def test_the_plot_is_an_image_with_a_line_for_each_case_and_measure() -> None:
+    cases = {"with upkeep": {"files": [[0, 1], [9, 3]], "plans": [[0, 2.5], [9, 2.0]]}}
+    cases["without"] = {"files": [[0, 1], [9, 90]], "plans": [[0, 2.5], [9, 40.0]]}
+    image = ElementTree.fromstring(draw(cases))
+    assert len(image.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+
+
+def test_a_poll_over_tables_that_have_not_changed_finds_none() -> None:
+    assert poll_ms(50) > 0
