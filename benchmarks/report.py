@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +22,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value next to its peer; `ratio` says how many times better ours is, whatever better means here."""
+    """One measured value next to its peer; `ratio` says how many times better ours is, whatever better means here.
+
+    A goal is what we want to reach: one that is missed is an error. It is meant for the size of a full run; a short run
+    has only the goals that are meant for any size. A claim is what a document says of the two: the run only states
+    whether it holds.
+    """
 
     figure: str
     ours: float
@@ -31,6 +36,9 @@ class Figure:
     ratio: float | None = None
     goal: float | None = None
     met: bool | None = None
+    claim: float | None = None
+    holds: bool | None = None
+    any_size: bool = False
 
 
 def compare(
@@ -40,21 +48,37 @@ def compare(
     peer_name: str | None = None,
     *,
     goal: float | None = None,
+    claim: float | None = None,
     less_is_better: bool = False,
+    any_size: bool = False,
 ) -> Figure:
-    """A figure with its ratio, and whether that reaches the goal.
+    """A figure with its ratio, and whether that reaches the goal, or what was claimed.
 
-    >>> compare("loads/s", 400.0, 100.0, "Java reference", goal=4.0)
-    Figure(figure='loads/s', ours=400.0, peer=100.0, peer_name='Java reference', ratio=4.0, goal=4.0, met=True)
+    >>> figure = compare("loads/s", 400.0, 100.0, "Java reference", goal=4.0)
+    >>> figure.ours, figure.peer, figure.ratio, figure.goal, figure.met
+    (400.0, 100.0, 4.0, 4.0, True)
     >>> compare("CPU ms a load", 0.5, 1.0, "Java reference", less_is_better=True).ratio
     2.0
+    >>> compare("peak MB", 50.0, 100.0, "pandas", claim=4.0, less_is_better=True).holds
+    False
     """
     ratio = None
     if peer is not None:
         above, below = (peer, ours) if less_is_better else (ours, peer)
         ratio = round(above / below, 2) if below else None
-    met = None if goal is None else ratio is not None and ratio >= goal
-    return Figure(figure, _short(ours), None if peer is None else _short(peer), peer_name, ratio, goal, met)
+    met, holds = (None if least is None else ratio is not None and ratio >= least for least in (goal, claim))
+    peer = None if peer is None else _short(peer)
+    return Figure(figure, _short(ours), peer, peer_name, ratio, goal, met, claim, holds, any_size)
+
+
+def goals_for(figures: Sequence[Figure], options: Options) -> list[Figure]:
+    """The figures with the goals that are meant for the size of the run.
+
+    >>> rate = compare("rows/s", 1.0, 2.0, "peer", goal=3.0)
+    >>> goals_for([rate], Options()) == [rate], goals_for([rate], Options(quick=True))[0].goal
+    (True, None)
+    """
+    return [f if f.any_size or not options.quick else replace(f, goal=None, met=None) for f in figures]
 
 
 def _short(value: float) -> float:
@@ -67,30 +91,27 @@ def _short(value: float) -> float:
 
 
 def print_table(title: str, figures: Sequence[Figure], *, console: Console | None = None) -> None:
-    """The figures as a table; a goal that was missed stands out."""
+    """The figures as a table; a goal that was missed stands out. Claims have columns where there are some."""
+    claims = any(figure.claim is not None for figure in figures)
     table = Table("figure", title=title, title_justify="left")
     for column in ("ours", "peer", "ratio", "goal"):
         table.add_column(column, justify="right")
-    table.add_column("met")
-    table.add_column("peer is")
+    for column in ("met", *(("claim", "holds") if claims else ()), "peer is"):
+        table.add_column(column)
     for f in figures:
-        met = {True: "yes", False: "[bold red]NO[/]", None: ""}[f.met]
-        goal = "" if f.goal is None else f"{f.goal:g}x"
-        table.add_row(
-            f.figure,
-            f"{f.ours:g}",
-            _text(f.peer),
-            "" if f.ratio is None else f"{f.ratio:g}x",
-            goal,
-            met,
-            f.peer_name or "",
-        )
+        goal = [_times(f.goal), {True: "yes", False: "[bold red]NO[/]", None: ""}[f.met]]
+        claim = [_times(f.claim), {True: "yes", False: "no", None: ""}[f.holds]] if claims else []
+        table.add_row(f.figure, f"{f.ours:g}", _text(f.peer), _times(f.ratio), *goal, *claim, f.peer_name or "")
     # Into a file or a pipe, rich assumes 80 columns, too few for a line a figure.
     (console or Console(width=None if sys.stdout.isatty() else 140)).print(table)
 
 
 def _text(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:g}x"
 
 
 Run = Callable[[Options], list[Figure]]
@@ -105,8 +126,9 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")
     result = parser.parse_args(arguments)
     figures: list[Figure] = []
+    options = Options(quick=result.quick)
     for name, run in benchmarks.items():
-        measured = run(Options(quick=result.quick))
+        measured = goals_for(run(options), options)
         print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", measured)
         figures += measured
     if result.json:

@@ -189,7 +189,8 @@ def main(writer: str, split: str, source: str, place: str) -> None:
     meter = Meter()
     with meter.measured():
         write()
-    print(json.dumps({"cpu_s": meter.cpu_s, "wall_s": meter.wall_s, "peak_mb": meter.peak_mb}))
+    pandas = sys.modules["pandas"].__version__ if writer == "pandas" else None
+    print(json.dumps({"cpu_s": meter.cpu_s, "wall_s": meter.wall_s, "peak_mb": meter.peak_mb, "pandas": pandas}))
 
 
 if __name__ == "__main__":

@@ -113,7 +113,8 @@ def _figures(name: str, costs: dict[str, Costs], goals: Goals) -> list[Figure]:
         ]
 
     def reach(figure: str, value: float, limit: float, *, less_is_better: bool = False) -> Figure:
-        return compare(f"{name}: {figure}", value, limit, "to reach", goal=1, less_is_better=less_is_better)
+        text, recall = f"{name}: {figure}", figure.startswith("recall")
+        return compare(text, value, limit, "to reach", goal=1, less_is_better=less_is_better, any_size=recall)
 
     return [
         reach("recall@10", ours["recall"], REACH),
