@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
@@ -24,6 +24,7 @@ from pyiceberg.catalog.rest import (
     TableResponse,
 )
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -92,6 +93,7 @@ class FrazilCatalog(IndexRecords, GrantRecords, Searches):
         self._loading: Shared[TableResponse] = Shared()
         self._ignored: set[tuple[Identifier, tuple[str, ...]]] = set()  # unsafe properties that the log has named
         self._server_answers_keys = False
+        self._io_of: Callable[[Table], FileIO] | None = None
         super().__init__(name, **properties)
 
     @property
@@ -191,8 +193,14 @@ class FrazilCatalog(IndexRecords, GrantRecords, Searches):
         self.require_endpoint(Capability.V1_LOAD_TABLE)
         url = self.url(Endpoints.load_table, **self.path_of(identifier))
         name = self.identifier_to_tuple(identifier)
-        loaded = self._loading.ask(url, lambda: self._fetch_table(url, name))
-        return self.to_table(name, loaded)
+        table = self.to_table(name, self._loading.ask(url, lambda: self._fetch_table(url, name)))
+        if self._io_of is not None:
+            table.io = self._io_of(table)
+        return table
+
+    def limit_files(self, io_of: Callable[[Table], FileIO]) -> None:
+        """Tables that are loaded from now on reach their files by what this gives for each."""
+        self._io_of = io_of
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
         """A table of this name, with metadata that another catalog or an earlier one has written."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.upkeep.halt import Halt, Stopped
     from frazil.upkeep.orphans import Locations
     from frazil.upkeep.others import every_table
+    from frazil.upkeep.own_files import OwnFileIO, own_file_io
     from frazil.upkeep.policy import Policy
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
@@ -36,6 +37,7 @@ __all__ = [
     "LocalEngine",
     "Locations",
     "Look",
+    "OwnFileIO",
     "PacedEngine",
     "Policy",
     "Rewriter",
@@ -45,6 +47,7 @@ __all__ = [
     "Stopped",
     "debt_of",
     "every_table",
+    "own_file_io",
 ]
 
 __getattr__ = lazy_names(__name__)

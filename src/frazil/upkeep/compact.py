@@ -16,6 +16,7 @@ from pyiceberg.typedef import Identifier
 from frazil.errors import UpkeepError
 from frazil.scan.planning import EQUALITY, DeleteFile
 from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
+from frazil.upkeep.own_files import OwnFileIO
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.replacing import FileExchange, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
@@ -33,6 +34,7 @@ ROUNDS = 3
 COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun
 COMMIT_FILES = 5_000
 COMMIT_SECONDS = 60.0
+FOREIGN = "lies outside of the table's folders"
 LISTED_TWICE = "is listed more than once in the table's manifests, so its rows are read more than once"
 
 
@@ -183,6 +185,8 @@ def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -
     possible: list[LiveFile] = []
     for file in wanted:
         reason = LISTED_TWICE if listed[file.path] > 1 else why_not(file, keeps_row_ids=survey.keeps_row_ids)
+        if isinstance(table.io, OwnFileIO) and not table.io.holds(file.path):
+            reason = FOREIGN
         if reason is None:
             possible.append(file)
         else:

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 import requests
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetLocationUpdate
 
 from frazil.catalog import Target, newest_records
 from frazil.catalog.store.database import Database
-from frazil.client import FrazilCatalog
+from frazil.client import Change, FrazilCatalog
 from frazil.processes import wait_until
+from frazil.write.commit.builder import guards, move_ref, next_snapshot
 from tests.contract.upkeep_lake import Kept
 from tests.kit.access import Guarded, operator
 from tests.kit.serving import serving
@@ -40,6 +43,65 @@ def test_a_worker_with_a_key_maintains_what_it_was_granted_and_names_the_rest(gu
     assert "closed.t" in status_of(guarded.database, "closed.t")["error"]
     commits = [record for record in newest_records(guarded.database.read(), limit=100) if record.actor == "keeper"]
     assert {record.decision for record in commits if "open" in record.objects} == {"allowed"}
+
+
+@pytest.mark.parametrize("named", ["data files", "manifests"])
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_rows_of_another_table_are_not_copied_into_one_that_names_its_files(guarded: Guarded, named: str) -> None:
+    """The worker may read both tables, who writes to the one may not read the other."""
+    root = FrazilCatalog("lake", uri=guarded.server.uri, token=guarded.token("root", roles=["admin"]))
+    for namespace in ("hidden", "own"):
+        root.create_namespace(namespace)
+    secret = small_files(root, "hidden.secret")
+    token = guarded.token("ann")
+    guarded.grant("create", Target("namespace", "default", "own"), "ann")
+    mine = Kept(FrazilCatalog("lake", uri=guarded.server.uri, token=token), "own.t").create("day")
+    if named == "data files":
+        name_data_files(mine, secret)
+    else:
+        name_manifests(mine, secret)
+    foreign = mine.paths()
+    make_worker(guarded.database, worker_properties(guarded)).run(once=True)
+    assert mine.paths() == foreign
+    assert not [path for path in mine.on_disk() if path.endswith(".parquet")]
+    assert len(secret.paths()) == 1  # it was at work
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_own_files_are_rewritten_next_to_foreign_ones_and_at_places_that_the_table_has_left(guarded: Guarded) -> None:
+    root = FrazilCatalog("lake", uri=guarded.server.uri, token=guarded.token("root", roles=["admin"]))
+    root.create_namespace("lake")
+    other, kept = small_files(root, "lake.other"), small_files(root, "lake.kept")
+    live = kept.live
+    moved = SetLocationUpdate(location=f"{live.location()}-moved")
+    root.commit_changes([Change(kept.identifier, (AssertTableUUID(uuid=live.metadata.table_uuid),), (moved,))])
+    name_data_files(kept, other)
+    foreign = set(other.paths())
+    make_worker(guarded.database, worker_properties(guarded)).run(once=True)
+    rewritten = set(kept.paths()) - foreign
+    assert (len(rewritten), "-moved/" in rewritten.pop()) == (1, True)
+    assert kept.ids() == sorted([*range(6), *range(6)])
+
+
+def worker_properties(guarded: Guarded) -> dict[str, str]:
+    return {"uri": guarded.server.uri, "token": guarded.token("keeper", roles=["admin"], scopes=["maintain"])}
+
+
+def name_data_files(table: Kept, other: Kept) -> None:
+    """Commits a snapshot with data files of another table."""
+    with table.live.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+        for file in other.files():
+            append.append_data_file(file)
+
+
+def name_manifests(table: Kept, other: Kept) -> None:
+    """Commits a snapshot with the manifest list of another table."""
+    live, head = table.live, other.live.current_snapshot()
+    assert head is not None
+    summary = Summary(Operation.APPEND, **{"total-data-files": "60", "added-data-files": "60"})
+    snapshot = next_snapshot(live.metadata, None, snapshot_id=7, manifest_list=head.manifest_list, summary=summary)
+    updates = (AddSnapshotUpdate(snapshot=snapshot), move_ref(live.metadata, "main", 7))
+    table.catalog.commit_changes([Change(table.identifier, guards(live.metadata, "main", None), updates)])
 
 
 def test_the_process_next_to_the_server_is_a_principal_of_its_own(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from frazil.catalog.names import Name
+from frazil.catalog.store import access
+from frazil.catalog.store import places as place_store
 from frazil.catalog.store import upkeep as store
 from frazil.catalog.store.database import Database
 from frazil.catalog.store.upkeep import Kept, Lease
@@ -24,9 +27,13 @@ from frazil.catalog.upkeep.scores import Scores
 from frazil.catalog.upkeep.table_run import TableRun
 from frazil.config import UpkeepSettings
 from frazil.errors import CommitUnknown, Unavailable
-from frazil.upkeep import Engine, Halt
+from frazil.scan.manifests import folders_of
+from frazil.upkeep import Engine, Halt, own_file_io
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
     from frazil.client import FrazilCatalog
 
 log = logging.getLogger("frazil.upkeep")
@@ -157,5 +164,28 @@ class UpkeepWorker:
 
     def _catalog(self, warehouse: str) -> FrazilCatalog:
         if warehouse not in self._catalogs:
-            self._catalogs[warehouse] = self.connect(warehouse)
+            self._catalogs[warehouse] = catalog = self.connect(warehouse)
+            catalog.limit_files(lambda table: self._access(warehouse, table))
         return self._catalogs[warehouse]
+
+    def _access(self, warehouse: str, table: Table) -> FileIO:
+        """How the files of a table are reached. If keys were made for the catalog, only those in its own places: who
+        may write the table may not read what the worker may.
+        """
+        sql = self.database.read()
+        if access.pepper_check(sql) is None:
+            return table.io
+        *levels, name = table.name()
+        places = place_store.list_own(sql, warehouse=warehouse, name=Name(tuple(levels), name))
+        folders = folders_of(table.location(), table.metadata.properties)
+        return own_file_io(dict(table.io.properties), (*folders, *map(location_of, places)))
+
+
+def location_of(place: str) -> str:
+    """The location of a place (`Place.key`).
+
+    >>> location_of("s3:/lake/t/"), location_of("file:/w/t/")
+    ('s3://lake/t', 'file:///w/t')
+    """
+    scheme, _, path = place.rstrip("/").partition(":/")
+    return f"s3://{path}" if scheme == "s3" else f"{scheme}:///{path}"
