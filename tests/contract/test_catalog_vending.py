@@ -401,6 +401,48 @@ def test_credentials_follow_the_grants_of_the_caller(lake: Lake, tmp_path: Path)
     assert (denied, unknown, revoked) == ([404, 404], 401, 404)
 
 
+def test_a_create_that_is_repeated_after_the_drop_opens_nothing(lake: Lake, tmp_path: Path) -> None:
+    """Files of dropped tables stay closed: its answer is known, but the table is another one's, or none."""
+    commands = (
+        ("catalog", "migrate"),
+        *(("token", "create", who) for who in ("owner", "writer")),
+        ("grant", "manage", "--server", "--to", "user:owner"),
+    )
+    keys = {}
+    for words in commands:
+        command = [sys.executable, "-m", "frazil", *words, *(("--output", "json") if words[0] == "token" else ())]
+        run = subprocess.run(command, cwd=tmp_path, env=lake.environment, capture_output=True, text=True, check=True)
+        keys |= {words[2]: json.loads(run.stdout)["token"]} if words[0] == "token" else {}
+    places = {"default": f"s3://{BUCKET}/repeated"}
+    with serving(tmp_path, lake.environment, places, "--authentication", "keys") as uri:
+
+        def ask(who: str, method: str, path: str, **more: Any) -> requests.Response:
+            headers = {**ASKS, "Authorization": f"Bearer {keys[who]}", "Idempotency-Key": more.pop("key", "")}
+            headers = {name: value for name, value in headers.items() if value}
+            return requests.request(method, f"{uri}/v1/default/namespaces{path}", headers=headers, timeout=30, **more)
+
+        def create(key: str) -> dict[str, Any]:
+            answer = ask("writer", "POST", "/ns/tables", json={"name": "t", "schema": SCHEMA}, key=key)
+            assert answer.status_code == 200
+            return answer.json()
+
+        assert ask("owner", "POST", "", json={"namespace": ["ns"]}).status_code == 200
+        grants = [{"grantee": "user:writer", "privilege": privilege} for privilege in ("write", "create")]
+        assert ask("owner", "POST", "/ns/grants", json={"grant": grants}).status_code == 200
+        first, other = (f"0197a5f0-0000-7000-8000-00000000000{number}" for number in (2, 3))
+        created, repeated = create(first), create(first)
+        assert repeated == created
+        assert "s3.session-token" in created["config"]
+        assert ask("owner", "DELETE", "/ns/tables/t").status_code == 204
+        after_drop = create(first)
+        assert create(other)["metadata"]["location"] != created["metadata"]["location"]
+        next_to_another = create(first)
+    for answer in (after_drop, next_to_another):
+        assert answer["metadata"] == created["metadata"]
+        assert not [name for name in answer.get("config", {}) if name.startswith("s3.s")]
+        assert "storage-credentials" not in answer
+
+
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 

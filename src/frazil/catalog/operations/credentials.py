@@ -69,17 +69,26 @@ def with_credentials(ctx: Context, request: Request, name: Name, version: Versio
 
 def finish_created(ctx: Context, request: Request, response: Response) -> Response:
     """The answer to a create or register, with credentials or signing if the client asks for them. The table exists
-    whether they can be had or not: without, the client asks again when it loads.
+    whether they can be had or not: without, the client asks again when it loads. A request that is sent again with its
+    idempotency key gets them only if the table is still there.
     """
     if response.status != 200 or not access_modes(ctx, request):
         return response
     answer = orjson.loads(response.body)
-    name = Name(request.namespace, request.json()["name"])
+    name, metadata = Name(request.namespace, request.json()["name"]), answer["metadata"]
+    staged = "metadata-location" not in answer
     try:
-        return _answer(ctx, request, name, answer["metadata"], response, staged="metadata-location" not in answer)
+        if not staged and not _is_there(ctx, request, name, metadata["table-uuid"]):
+            return response
+        return _answer(ctx, request, name, metadata, response, staged=staged)
     except Unavailable as exc:
         log.warning("table %s is answered without credentials: %s", name, exc.message)
         return response
+
+
+def _is_there(ctx: Context, request: Request, name: Name, uuid: str) -> bool:
+    relation = relations.find(ctx.database.read(), ctx.warehouse(request).name, name)
+    return relation is not None and (relation.kind, relation.uuid) == ("table", uuid)
 
 
 def _answer(
