@@ -68,6 +68,7 @@ METRICS = {
 # of the process that maintains tables, which puts its counts next to those of the workers
 UPKEEP_METRICS = {name: metric for name, metric in metrics.METRICS.items() if name.startswith("frazil_upkeep_")}
 KNOWN = {**METRICS, **UPKEEP_METRICS}
+OF_TABLES = frozenset(name for name, metric in KNOWN.items() if "table" in metric.labels)
 
 
 class Purges:
@@ -148,9 +149,11 @@ class Telemetry:
             numbers[f'frazil_request_seconds_sum{{operation="{operation}"}}'] = times[-1]
         return numbers
 
-    def render(self) -> str:
-        """The counts of the whole server as Prometheus reads them."""
+    def render(self, *, tables: bool = True) -> str:
+        """The counts of the whole server as Prometheus reads them; without `tables`, none that names a table."""
         counts = add_counts([self.counts(), *self._others()])
+        if not tables:
+            counts = {key: value for key, value in counts.items() if key.partition("{")[0] not in OF_TABLES}
         return render_counts(counts | ({self.build: 1.0} if self.build else {}), KNOWN)
 
     def _others(self) -> Iterable[Counts]:

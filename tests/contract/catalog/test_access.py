@@ -544,6 +544,25 @@ def test_references_do_not_name_tables_that_the_caller_may_not_see(guarded: Guar
     assert guarded.admin.post("/tables/references", body).body["referenced"][0]["table"] == "ns.secret"
 
 
+def test_metrics_do_not_name_tables_to_callers_who_may_not_see_all(guarded: Guarded) -> None:
+    counts = {'frazil_upkeep_debt{table="hidden.t"}': 2.0, 'frazil_upkeep_runs_total{outcome="done"}': 1.0}
+    guarded.server.app.ctx.telemetry.watch(lambda: dict(counts))
+    clients = {
+        "admin": guarded.admin,
+        "scraper": guarded.user("scraper", ("discover", SERVER)),
+        "manager": guarded.user("manager", ("manage", Target("warehouse", "default"))),
+        "stranger": guarded.user("stranger"),
+    }
+    texts = {
+        who: client.session.get(f"{guarded.server.uri}/metrics", timeout=60).text for who, client in clients.items()
+    }
+    assert {who: "hidden.t" in text for who, text in texts.items()} == {
+        **dict.fromkeys(("admin", "scraper"), True),
+        **dict.fromkeys(("manager", "stranger"), False),
+    }
+    assert all('frazil_upkeep_runs_total{outcome="done"} 1' in text for text in texts.values())
+
+
 def test_without_authentication_a_token_makes_no_difference(tmp_path: Path) -> None:
     with running_catalog(tmp_path) as server:
         client = Client(server.uri)
