@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
+from urllib.parse import urlsplit
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -243,15 +244,30 @@ def _metric_of(name: str, known: Mapping[str, Metric]) -> str:
     return name
 
 
+def is_loopback_host(text: str) -> bool:
+    """Whether a Host header names this machine by a loopback address, or is absent, as no browser leaves it.
+
+    >>> [is_loopback_host(text) for text in ("127.0.0.1:1", "localhost", "[::1]:1", "", "pages.example:1", "[", ":1")]
+    [True, True, True, True, False, False, False]
+    """
+    try:
+        return not text or urlsplit(f"//{text}").hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:
+        return False
+
+
 @contextmanager
 def serving_pages(pages: Mapping[str, tuple[Callable[[], str], str]], port: int) -> Iterator[int]:
     """Answers GET on loopback until the block ends: for each path, what gives the body, and its content type. Gives
-    the port, which 0 leaves to the system.
+    the port, which 0 leaves to the system. A web page that points a name of its own here (DNS rebinding) gets nothing.
     """
     import http.server
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if not is_loopback_host(self.headers.get("Host", "")):
+                self.send_error(403)
+                return
             if self.path not in pages:
                 self.send_error(404)
                 return

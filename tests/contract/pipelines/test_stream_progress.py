@@ -37,6 +37,19 @@ def test_metrics_and_progress_are_answered_as_they_are_now() -> None:
     assert (document["rows"], document["snapshot_id"], document["rows_per_second"]) == (900, 42, 500.0)
 
 
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 200), ("localhost:1", 200), ("pages.example", 403)])
+def test_pages_are_not_served_under_other_names_than_those_of_this_machine(host: str, status: int) -> None:
+    """Else a web page could read them that points a name of its own to 127.0.0.1."""
+    with serving_metrics(StreamProgress("uplink", "l.uplink"), 0) as port:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Host": host})
+        try:
+            answer = urllib.request.urlopen(request, timeout=60)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            assert (answer.status, b"uplink" in answer.read()) == (status, status == 200)
+
+
 def test_the_outcomes_of_changes_are_counted_apart_and_rows_are_those_inserted_or_updated() -> None:
     progress = StreamProgress("crm", "l.crm")
     outcomes = {"inserted": 3, "updated": 2, "deleted": 1, "unchanged": 1, "duplicates": 4, "rows": 5}
