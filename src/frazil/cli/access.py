@@ -355,8 +355,9 @@ def _explain(
 ) -> None:
     from frazil.catalog import explain
 
+    groups = {name: issuer.roles for name, issuer in context.settings.server.oidc.items()}
     with _found(context, name, where) as (opened, target):
-        reasons = explain(opened.database.read(), target, principal=principal, privilege=privilege)
+        reasons = explain(opened.database.read(), target, principal=principal, privilege=privilege, groups=groups)
     if output == "json":
         print_json({"object": str(target), "grants": [asdict(reason) for reason in reasons]})
         return

@@ -93,6 +93,26 @@ def test_grants_are_made_explained_and_revoked(database: str) -> None:
     ok(database, "role", "drop", "analyst")
 
 
+def test_groups_of_an_issuer_are_named_where_their_role_has_a_privilege(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is in them is in tokens alone; without them, the answer would be that no principal can read the table."""
+    monkeypatch.chdir(tmp_path)
+    issuer = (
+        'issuer = "https://id.example.org"\naudience = ["lake"]\nroles = { "data-team" = "analyst", "ops" = "admin" }'
+    )
+    (tmp_path / "frazil.toml").write_text(f"[server.oidc.corp]\n{issuer}\n")
+    ok(database, "role", "create", "analyst")
+    ok(database, "grant", "read", "ns.t", "--to", "analyst")
+    who = json.loads(ok(database, "who-can", "read", "ns.t", "--output", "json"))["grants"]
+    assert {(entry["principal"], entry["grantee"]) for entry in who} == {
+        ("corp/* in the group data-team", "analyst"),
+        ("corp/* in the group ops", "admin"),
+    }
+    assert "corp/* in the group data-team: read on table default: ns.t" in ok(database, "why", "corp/ann", "ns.t")
+    assert "has no privilege" in ok(database, "why", "other/ann", "ns.t")
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -239,8 +239,17 @@ class Reason:
     granted_by: str
 
 
-def explain(sql: Sql, target: Target, *, principal: str | None = None, privilege: str | None = None) -> list[Reason]:
-    """The grants that give a principal, or anyone, a privilege, or any, on an object."""
+def explain(
+    sql: Sql,
+    target: Target,
+    *,
+    principal: str | None = None,
+    privilege: str | None = None,
+    groups: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Reason]:
+    """The grants that give a principal, or anyone, a privilege, or any, on an object. `groups` are the roles of the
+    groups of each issuer of OpenID Connect: who is in them is in tokens alone.
+    """
     if principal is not None:
         _find_principal(sql, principal)
     members = store.all_members(sql)
@@ -254,7 +263,20 @@ def explain(sql: Sql, target: Target, *, principal: str | None = None, privilege
             if principal in (None, holder):
                 on = str(_target_of(grant.object, target))
                 reasons.append(Reason(holder, grant.privilege, grant.grantee, on, grant.granted_by))
+        for issuer, group in _groups_of(grant.grantee, groups or {}):
+            if principal is None or principal.startswith(f"{issuer}/"):
+                on, holder = str(_target_of(grant.object, target)), f"{issuer}/* in the group {group}"
+                reasons.append(Reason(holder, grant.privilege, grant.grantee, on, grant.granted_by))
     return reasons
+
+
+def _groups_of(role: str, groups: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str]]:
+    """The issuers and their groups that have a role.
+
+    >>> _groups_of("analyst", {"corp": {"data": "analyst", "ops": "admin"}})
+    [('corp', 'data')]
+    """
+    return [(issuer, group) for issuer, roles in groups.items() for group, named in roles.items() if named == role]
 
 
 def _target_of(names: store.Object, target: Target) -> Target:
