@@ -131,6 +131,14 @@ def test_a_source_whose_values_went_back_is_refused_and_an_empty_one_is_not(load
     assert (raised.value.problem, loading.ids()) == ("went-back", [1, 2])
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("rebuild", [2, 3]), ("upsert", [1, 2, 3])])
+def test_a_source_without_a_mark_is_read_whole_by_each_run(loading: Loading, mode: Any, expected: list[int]) -> None:
+    options = {"key": ["id"]} if mode == "upsert" else {}
+    for rows in (((1, 10), (2, 20)), ((2, 5), (3, 30))):
+        loading.run(loading.pipeline(sources.spark(numbered(rows)), mode=mode, **options))
+    assert loading.ids() == expected
+
+
 def numbered(rows: Sequence[tuple[int, int]]) -> type[DataSource]:
     """A data source in Python that gives these rows."""
 

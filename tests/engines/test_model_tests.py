@@ -16,6 +16,7 @@ from frazil import Table, column, model, pipeline, sources
 columns = column("order_id", "string"), column("amount", "decimal(12,2)")
 sales = Table("bronze.sales", *columns, column("country", "string"), checks=["amount < 1000"])
 big = Table("silver.big", *columns)
+log = Table("silver.log", column("order_id", "string"), column("kind", "string"))
 orders = model("silver.orders", "SELECT order_id, upper(country) AS country, amount FROM bronze.sales WHERE amount > 0")
 revenue = model(
     "gold.revenue", "SELECT country, sum(amount) AS revenue FROM silver.orders GROUP BY country",
@@ -29,6 +30,10 @@ def load_sales(rows):
 @pipeline(source={"orders": sources.table("silver.orders"), "names": sources.table("ext.names", full=True)}, target=big)
 def big_orders(orders, names):
     return orders.join(names, "country").where("amount >= 100").select("order_id", "amount")
+
+@pipeline(source=sources.table("bronze.sales", changes=True), target=log)
+def log_changes(rows):
+    return rows.selectExpr("order_id", "_change_type AS kind")
 """
 MODELS = """
 - name: sums by country
@@ -65,6 +70,10 @@ PIPELINES = """
     orders: [{order_id: a, amount: 100, country: CH}, {order_id: b, amount: 99, country: CH}]
     ext.names: [{country: CH, name: Switzerland}]
   expect: [{order_id: a, amount: 100}]
+- name: rows that came and rows that went
+  model: log_changes
+  given: {bronze.sales: [{order_id: a}, {order_id: b, _change_type: DELETE}]}
+  expect: [{order_id: a, kind: INSERT}, {order_id: b, kind: DELETE}]
 """
 PYTHON = """
 def test_revenue(frazil_model):
@@ -103,6 +112,7 @@ def test_each_test_ends_as_it_should(result: dict[str, Any]) -> None:
         "rows for the quarantine": "passed",
         "an unexpected row for the quarantine": "failed",
         "two inputs, one of them declared nowhere": "passed",
+        "rows that came and rows that went": "passed",
         "sums by country": "passed",
         "no rows": "passed",
         "another sum": "failed",
@@ -112,7 +122,7 @@ def test_each_test_ends_as_it_should(result: dict[str, Any]) -> None:
         "no model": "error",
         "test_revenue": "passed",
     }
-    assert (result["passed"], result["failed"], result["error"]) == (6, 2, 4)
+    assert (result["passed"], result["failed"], result["error"]) == (7, 2, 4)
 
 
 def test_a_failed_test_shows_expected_and_actual_rows(result: dict[str, Any]) -> None:

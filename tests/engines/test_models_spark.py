@@ -458,6 +458,91 @@ def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
     assert orders.rows("clean") == [(0, "north"), (1, "north"), (2, "north")]
 
 
+def changes_of(orders: Orders) -> dict[str, sources.TableSource]:
+    """Changes of orders, next to all countries."""
+    return {
+        "orders": sources.table(orders.orders, changes=True),
+        "countries": sources.table(orders.countries, full=True),
+    }
+
+
+@pytest.mark.requirement("spark.table-source")
+def test_a_pipeline_over_changes_keeps_a_copy_by_key_after_every_change(orders: Orders) -> None:
+    target = Table(orders.name("clean"), column("id", "long"), column("amount", "long"), column("region", "string"))
+
+    @pipeline(source=changes_of(orders), target=target, mode="upsert", key=["id"])
+    def copy(orders: DataFrame, countries: DataFrame) -> DataFrame:
+        return orders.join(countries, "country", "left").select("id", "amount", "region", "_change_type")
+
+    orders.create_table(target)
+    query = "SELECT id, amount, region FROM {orders} LEFT JOIN {countries} USING (country)"
+    rows = orders.lake.table(orders.orders)
+
+    def change_and_delete() -> None:
+        rows.delete("id = 1")
+        rows.upsert([{"id": 0, "day": FIRST_DAY + timedelta(1), "country": "NO", "amount": 7}], key="id")
+
+    def delete_and_move() -> None:  # one row goes, and the others get another region
+        rows.delete("id = 2")
+        orders.add_country("NO", "north")
+
+    for step in (lambda: orders.add(1, 2, 3), change_and_delete, delete_and_move):
+        step()
+        orders.run(copy)
+        assert orders.rows("clean") == orders.defined(query), step
+
+
+@pytest.mark.requirement("spark.table-source")
+def test_inserts_updates_and_deletes_are_appended_to_a_log_of_changes(orders: Orders) -> None:
+    kinds = [column("id", "long"), column("kind", "string"), column("amount", "long")]
+
+    @pipeline(source=sources.table(orders.orders, changes=True), target=Table(orders.name("clean"), *kinds))
+    def log(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr("id", "_change_type AS kind", "amount")
+
+    orders.create_table(log.target)
+    orders.add(1, 2)
+    orders.run(log)
+    orders.delete(0)
+    orders.lake.table(orders.orders).upsert(
+        [{"id": 1, "day": FIRST_DAY + timedelta(2), "country": "NO", "amount": 7}], key="id"
+    )
+    orders.run(log)
+    orders.add(3)
+    orders.run(log)
+    assert [result.snapshot_id for result in orders.run(log)] == [None]
+    assert orders.rows("clean") == [
+        (0, "DELETE", 10),
+        (0, "INSERT", 10),
+        (1, "DELETE", 10),
+        (1, "INSERT", 7),
+        (1, "INSERT", 10),
+        (2, "INSERT", 10),
+    ]
+
+
+def test_a_full_refresh_of_an_upsert_has_one_row_for_each_key_and_none_that_is_deleted(orders: Orders) -> None:
+    """The input is a log of changes: its `amount` is their order, its `country` says what they are."""
+
+    @pipeline(
+        source=sources.table(orders.orders),
+        target=Table(orders.name("clean"), column("day", "date"), column("amount", "long")),
+        mode="upsert",
+        key=["day"],
+        sequence="amount",
+        op="country",
+    )
+    def latest(rows: DataFrame) -> DataFrame:
+        return rows.select("day", "amount", "country")
+
+    orders.create_table(latest.target)
+    for day, kind, amount in ((1, "insert", 1), (2, "insert", 2), (1, "update", 3), (2, "delete", 4)):
+        orders.add(day, country=kind, amount=amount)
+    for refreshed in (frozenset[str](), frozenset(("latest",))):
+        orders.run(latest, full_refresh=refreshed)
+        assert orders.rows("clean") == [(FIRST_DAY + timedelta(1), 3)]
+
+
 # --- environments ----------------------------------------------------------------------------------------------------
 
 

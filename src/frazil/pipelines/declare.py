@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from frazil.errors import DeclarationError, Facts
 from frazil.pipelines.labels import check_labels
-from frazil.pipelines.sources import OWN_OP, FileSource, KafkaSource, Source
+from frazil.pipelines.sources import CHANGE, OWN_OP, FileSource, KafkaSource, Source, TableSource
 from frazil.pipelines.table_inputs import Reading, TableInput, check_reading, check_source, inputs_of
 from frazil.tables import Table
 from frazil.write.contract import is_query
@@ -149,13 +149,12 @@ def pipeline(
         declared = Pipeline(
             name or transform.__name__, source, target, transform, tuple(key), orders, mode, max_bad_share, drift
         )
-        tombstones = isinstance(source, KafkaSource) and source.message_key is not None
         declared = replace(
             declared,
             audit=(audit,) if isinstance(audit, str) else tuple(audit),
             branch=branch or f"audit-{declared.name}",
             sequence=sequence,
-            op=op or (OWN_OP if tombstones and mode == "upsert" else None),
+            op=op or (_own_op(source) if mode == "upsert" else None),
             on_change=on_change,
             tags=check_labels(f"pipeline '{declared.name}'", tags, group),
             group=group,
@@ -164,6 +163,14 @@ def pipeline(
         return declared
 
     return decorate
+
+
+def _own_op(source: Source | Mapping[str, TableInput]) -> str | None:
+    """The column that marks deletes, where the source has one."""
+    if isinstance(source, KafkaSource):
+        return OWN_OP if source.message_key is not None else None
+    inputs = source.values() if isinstance(source, Mapping) else [source]
+    return CHANGE if any(isinstance(each, TableSource) and each.changes for each in inputs) else None
 
 
 def _check(declared: Pipeline) -> None:

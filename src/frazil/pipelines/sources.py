@@ -25,6 +25,7 @@ DataLoss = Literal["stop", "accept"]
 MessageKey = Literal["json", "text"]
 ERROR = "_error"  # the column in which a decoder says why a message cannot be read
 OWN_OP = "_frazil_op"  # the column that tells deletes, where only tombstones are deletes
+CHANGE = "_change_type"  # the column of changed rows that tells those that came from those that went
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,10 @@ Source = FileSource | KafkaSource | TableSource | SparkSource
 def table(name: str, *, changes: bool = False, full: bool = False) -> TableSource:
     """Rows of a table: those that were appended since the run before.
 
-    - `changes`: all that has changed since the run before: inserted, updated and deleted rows.
+    - `changes`: all that has changed since the run before, with `INSERT` or `DELETE` in the column `_change_type`; an
+      updated row is its old values as `DELETE` and its new ones as `INSERT`. In mode `upsert`, that column is the `op`
+      of the pipeline unless it names another; in mode `replace-partition`, all rows of the partitions that changed are
+      read, without that column.
     - `full`: all rows, in each run.
     """
     parts = name_parts(name)

@@ -15,6 +15,7 @@ from frazil.errors import FrazilError, PipelineError, ProjectError
 from frazil.pipelines import Pipeline, transform
 from frazil.pipelines.files import TextContract
 from frazil.pipelines.models import Model, derivation_of, infer_columns
+from frazil.pipelines.sources import CHANGE
 from frazil.project import Project
 from frazil.pyiceberg_compat import schema_without_ids, with_small_types
 from frazil.spark import spark_error, spark_errors
@@ -99,7 +100,10 @@ class ModelRunner:
         derivation = derivation_of(declared)
         tables = {name: str(getattr(source, "name", name)) for name, source in derivation.inputs.items()}
         _check_inputs(declared.name, rows, tables)
-        frames = {name: self._frame(table, rows[name if name in rows else table]) for name, table in tables.items()}
+        frames = {}
+        for name, table in tables.items():
+            own, changes = rows[name if name in rows else table], getattr(derivation.inputs[name], "changes", False)
+            frames[name] = self._frame(table, own, changes=changes and derivation.takes_changes)
         return derivation.compute(self.spark, frames)
 
     def _load(self, declared: Model | Pipeline, rows: Inputs) -> DataFrame:
@@ -115,11 +119,16 @@ class ModelRunner:
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
-    def _frame(self, table: str, rows: Sequence[Row]) -> DataFrame:
+    def _frame(self, table: str, rows: Sequence[Row], *, changes: bool = False) -> DataFrame:
+        """The rows of an input; `changes` are inserted rows, unless a row says that it was deleted."""
         schema, what = self._schema(table), f"given {table}"
+        if changes:
+            rows = [{CHANGE: "INSERT", **row} for row in rows]
         if schema is None:
             return self._of_arrow(inferred_rows(rows, what=what))
-        return self._of_arrow(typed_rows(rows, with_small_types(arrow_schema(schema)), what=what))
+        columns = with_small_types(arrow_schema(schema))
+        columns = columns.append(pa.field(CHANGE, pa.string())) if changes else columns
+        return self._of_arrow(typed_rows(rows, columns, what=what))
 
     def _of_arrow(self, table: pa.Table) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema

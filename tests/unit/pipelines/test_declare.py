@@ -137,6 +137,12 @@ def test_a_pipeline_over_several_tables_gets_a_frame_by_name() -> None:
     assert declared(customers=1, orders=2) == (2, 1)
 
 
+def test_changes_of_a_table_say_themselves_what_is_deleted() -> None:
+    changes = {"orders": sources.table("s.o", changes=True), "customers": CUSTOMERS}
+    declared = [join(source=changes, mode="upsert", key=["id"], **options) for options in ({}, {"op": "kind"})]
+    assert [each.op for each in [*declared, join(source=changes)]] == ["_change_type", "kind", None]
+
+
 def test_a_single_table_is_named_as_the_parameter() -> None:
     declared = declare(source=ORDERS)
     assert (declared.inputs, declared.driving) == ({"frame": ORDERS}, ("frame",))

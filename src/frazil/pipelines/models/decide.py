@@ -47,6 +47,7 @@ class Question:
     is_alone: bool
     others: tuple[str, ...] = ()  # inputs that are no tables: what is new in them is not known
     reads_changes: bool = True  # rows that changed or went can be followed, and not only rows that were added
+    takes_changes: bool = False  # its function gets the rows that came and those that went
     full_refresh: bool = False
     query_changed: bool = False  # since the rows of the table were computed
 
@@ -60,6 +61,9 @@ def decide(question: Question, inputs: Mapping[str, Arrived]) -> Decision:
         return Decision(Action.OVERWRITE, "its query changed since it last ran")
     if not new and not question.others:
         return Decision(Action.NOTHING, "no input has new rows" + _earlier_rows(question))
+    driving = inputs.get(question.driving or "")
+    if question.takes_changes and driving is not None and driving.news is News.UNKNOWN:
+        raise _cannot(question, driving)  # all rows once more would not tell which ones went
     if question.others and question.mode != "append":
         action = Action.OVERWRITE if question.mode == "rebuild" else Action.ALL
         return Decision(action, f"each run reads all of {', '.join(question.others)}")
@@ -87,7 +91,7 @@ def _decide_incremental(question: Question, new: Mapping[str, Arrived]) -> Decis
     if question.mode == "append":
         if driving is None:
             return Decision(Action.NOTHING, f"{question.driving} has no new rows; rows that are there stay as they are")
-        if driving.news is not News.APPENDED:
+        if driving.news is not News.APPENDED and not question.takes_changes:
             raise _cannot(question, driving)
         return Decision(Action.APPEND, driving.reason + _earlier_rows(question))
     if others:  # any row may depend on them

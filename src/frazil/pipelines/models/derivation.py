@@ -83,7 +83,16 @@ class Derivation:
     @property
     def reads_changes(self) -> bool:
         """Whether rows that changed or went can be followed, and not only rows that were added."""
-        return self.is_model or any(each.changes for each in self.inputs.values() if isinstance(each, TableSource))
+        return self.is_model or self._has_changes
+
+    @property
+    def takes_changes(self) -> bool:
+        """Whether its function gets rows that came and rows that went, with `_change_type`."""
+        return not self.is_model and self.mode in ("append", "upsert") and self._has_changes
+
+    @property
+    def _has_changes(self) -> bool:
+        return any(each.changes for each in self.inputs.values() if isinstance(each, TableSource))
 
 
 def derivation_of(declared: Model | Pipeline) -> Derivation:

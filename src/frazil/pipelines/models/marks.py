@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from frazil.errors import PipelineError
 from frazil.pipelines.models.decide import Action, Decision
 from frazil.pipelines.models.inputs import Arrived
-from frazil.pipelines.models.reading import CHANGE, INSERT
-from frazil.pipelines.sources import SparkSource
+from frazil.pipelines.models.reading import INSERT
+from frazil.pipelines.sources import CHANGE, SparkSource
 from frazil.spark import quoted
 from frazil.write.commit import Mark
 

@@ -11,6 +11,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, IntegerType, LongType, StringType
 
 from frazil.pipelines.models.inputs import Arrived, News
+from frazil.pipelines.sources import CHANGE
 from frazil.scan.engines import files_to_spark
 from frazil.scan.planning import FileTask, Planner, ScanRequest, Source, TableState
 from frazil.scan.reading import RowScan, differing_files, plan_snapshot
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-CHANGE = "_change_type"
 INSERT, DELETE = "INSERT", "DELETE"
 # How manifests hold the values of partitions.
 _STORED: dict[type, pa.DataType] = {
@@ -92,6 +92,15 @@ class InputReader:
         if not any(_has_map(field.dataType) for field in after.schema.fields):
             came, went = after.exceptAll(before), before.exceptAll(after)
         return came.withColumn(CHANGE, F.lit(INSERT)).unionByName(went.withColumn(CHANGE, F.lit(DELETE)))
+
+    def all_as_changes(self, *, gone: bool) -> DataFrame:
+        """All rows as inserted ones, and if asked for those that are `gone` since the last run as deleted ones."""
+        from pyspark.sql import functions as F
+
+        rows = self.all().withColumn(CHANGE, F.lit(INSERT))
+        if not gone or self.arrived.news is not News.CHANGED:
+            return rows
+        return rows.unionByName(self.changed().where(F.col(CHANGE) == DELETE))
 
     def _differing(self) -> tuple[DataFrame, DataFrame]:
         """The rows of files that only one of the two snapshots has in this way, both in today's columns."""

@@ -179,6 +179,7 @@ def plan_derivation(
         is_alone=derivation.is_model,
         others=derivation.others,
         reads_changes=derivation.reads_changes,
+        takes_changes=derivation.takes_changes,
         full_refresh=full_refresh,
         query_changed="" not in (sink.definition, derivation.definition) and sink.definition != derivation.definition,
     )

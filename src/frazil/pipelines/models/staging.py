@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
@@ -19,23 +19,26 @@ from frazil.pipelines.models.derivation import OP, Derivation, TableInput
 from frazil.pipelines.models.inputs import News, only_grew_last
 from frazil.pipelines.models.inserts import ONE_TASK_ROWS, Inserts, has_plain_key, may_have_keys
 from frazil.pipelines.models.marks import MarkedReader, load
-from frazil.pipelines.models.reading import CHANGE, DELETE, InputReader, fields_by_name
-from frazil.pipelines.sources import SparkSource, TableSource
+from frazil.pipelines.models.reading import DELETE, InputReader, fields_by_name
+from frazil.pipelines.sources import CHANGE, SparkSource
 from frazil.sinks.spark import Counts, Staged, TaskPlan, row_schema, task_limits, tasks_at_once
 from frazil.spark import quoted, spark_error, spark_errors
 from frazil.write.commit import Append, Overwrite, Replace, head
 from frazil.write.files import BufferLimits, partition_keys, split
+from frazil.write.upsert import DELETED
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as LiveTable
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from frazil.pipelines import Kind, Stages, Write
+    from frazil.pipelines.upsert import ChangeSet
     from frazil.sinks import IcebergTarget
     from frazil.sinks.spark import FrameSink
     from frazil.write.files import Partition
 
 MOST_PARTITIONS = 10_000  # that are recomputed one by one; from there on it is the whole table
+CAME = "_frazil_came"  # whether the changes of a key have one that is no delete
 MOST_LITERALS = 500  # partitions that a filter names; more are joined
 
 
@@ -84,14 +87,27 @@ class Computing:
 
     def _files(self) -> Work:
         frame, kind = self._rows()
+        if self.derivation.rules is not None and not self.derivation.is_model:
+            return self._last_of_each(frame, kind)
         staged = self.sink.stage(self._of_table(frame))
         self._check_bad(staged)
+        return Work(staged, Files(self.stages, staged.files, kind))
+
+    def _last_of_each(self, frame: DataFrame, kind: Kind) -> Work:
+        """All rows of an upsert, in place of those of the table: of each key the last change, and no deleted ones."""
+        from pyspark.sql import functions as F
+
+        changes, judged = self._change_set(frame)
+        rows = changes.frame.where(~F.col(DELETED)).select(*map(_column, self.target.layout.arrow.names))
+        staged = self.sink.stage(rows)
+        counts = replace(judged.counts, rows=staged.counts.rows)
+        staged = replace(staged, quarantine_files=judged.quarantine_files, counts=counts)
         return Work(staged, Files(self.stages, staged.files, kind))
 
     def _rows(self) -> tuple[DataFrame, Kind]:
         """The rows to write, and how they are published."""
         if self.action is Action.APPEND:
-            return self._computed(self._driving().appended()), Append
+            return self._computed(self._new_rows()), Append
         if self.action is Action.PARTITIONS and (touched := self._touched()) is not None:
             rows = _in_partitions(self._computed(), touched.column_names, touched)
             return rows, partial(Replace, emptied={self.target.layout.spec.spec_id: self._partitions(touched)})
@@ -162,15 +178,24 @@ class Computing:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _changes(self) -> Work:
-        from frazil.pipelines.upsert import ChangePlan, Merge, change_set
+        from frazil.pipelines.upsert import Merge
 
         if (work := self._inserted()) is not None:
             return work
+        rules = self.derivation.rules
+        assert rules is not None
+        changes, staged = self._change_set(self._changed_rows())
+        return Work(staged, Merge(self.stages, changes, rules))
+
+    def _change_set(self, frame: DataFrame) -> tuple[ChangeSet, Staged]:
+        """The rows of a frame as changes, one for each key; what was counted, and the files of bad rows."""
+        from frazil.pipelines.upsert import ChangePlan, change_set
+
         derivation, rules = self.derivation, self.derivation.rules
         assert rules is not None
         # Computed for good: a MERGE plans its source several times, and Spark (4.1.3) fails to plan some of the tables
         # that a temporary view reads ("No plan for TableReference").
-        frame = self._changed_rows().localCheckpoint()
+        frame = frame.localCheckpoint()
         quarantine = (
             self.target.open_quarantine(self.sink.part).layout if derivation.max_bad_share is not None else None
         )
@@ -184,7 +209,7 @@ class Computing:
         counts = counts + Counts(rows=-duplicates, duplicates=duplicates)
         staged = Staged((), changes.report.quarantine_files, counts)
         self._check_bad(staged)
-        return Work(staged, Merge(self.stages, changes, rules))
+        return changes, staged
 
     def _inserted(self) -> Work | None:
         """The new rows as files to be appended, if bounds tell that the table has none of their keys, and no key comes
@@ -211,7 +236,7 @@ class Computing:
         from pyspark.sql import functions as F
 
         if not self.derivation.is_model:
-            return self._computed(self._driving_rows())
+            return self._without_replaced(self._computed(self._driving_rows()))
         if self.action is Action.ALL:
             return self._of_table(self._computed()).withColumn(OP, F.lit("u"))
         if self.readers[self.derivation.driving or ""].arrived.news is News.APPENDED:
@@ -227,13 +252,25 @@ class Computing:
 
     def _driving_rows(self) -> DataFrame | None:
         """What a pipeline's function gets of its driving input: what it asks for, or all of it."""
-        if self.marked is not None:
-            return None if self.action is Action.ALL else self.marked.appended()
-        tables = [each for each in self.derivation.inputs.values() if isinstance(each, TableSource)]
-        source = next((each for each in tables if each.name == self.derivation.driving), None)
-        if source is None or (self.action is Action.ALL and not source.changes):
+        if self.action is Action.ALL or (self.marked is None and self.derivation.driving is None):
             return None
-        return self._driving().changed() if source.changes else self._driving().appended()
+        return self._new_rows()
+
+    def _without_replaced(self, frame: DataFrame) -> DataFrame:
+        """The changes without the deletes of keys that came again: of a row that was updated the old values are
+        deleted, and which of the two arrives last is left to Spark.
+        """
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        rules = self.derivation.rules
+        if not self.derivation.takes_changes or rules is None or rules.op is None:
+            return frame
+        if not {*rules.key, rules.op.column} <= set(frame.columns):  # which is refused with the rules
+            return frame
+        deleted = F.lower(_column(rules.op.column)).isin([word.lower() for word in rules.op.deletes])
+        came = F.max(~deleted).over(Window.partitionBy(*map(_column, rules.key)))
+        return frame.withColumn(CAME, came).where(~deleted | ~F.col(CAME)).drop(CAME)
 
     # --- both --------------------------------------------------------------------------------------------------------
 
@@ -242,6 +279,11 @@ class Computing:
             return self.marked
         assert self.derivation.driving is not None
         return self.readers[self.derivation.driving]
+
+    def _new_rows(self) -> DataFrame:
+        """What is new in the driving input, as the function asks for it."""
+        reader = self._driving()
+        return reader.changed() if self.derivation.takes_changes else reader.appended()
 
     def _computed(self, driving: DataFrame | None = None) -> DataFrame:
         """What the derivation gives; `driving` takes the place of all rows of the driving input."""
@@ -255,7 +297,10 @@ class Computing:
             return load(source, self.spark)
         if driving is not None and source.name == self.derivation.driving and not source.full:
             return driving
-        return self.readers[source.name].all()
+        reader = self.readers[source.name]
+        if source.changes and self.derivation.takes_changes:
+            return reader.all_as_changes(gone=self.action is Action.ALL)
+        return reader.all()
 
     def _of_table(self, frame: DataFrame) -> DataFrame:
         """The frame in the order of the table's columns; unknown ones of a pipeline are refused by the sink."""

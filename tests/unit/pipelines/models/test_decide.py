@@ -93,5 +93,15 @@ def test_a_pipeline_that_reads_only_new_rows_refuses_changed_ones() -> None:
     assert "changes=True" in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("append", Action.APPEND), ("upsert", Action.MERGE)])
+def test_a_pipeline_that_takes_changes_goes_on_unless_they_are_not_known(mode: str, expected: Action) -> None:
+    options = {"is_alone": False, "takes_changes": True}
+    assert action(mode, C, N, **options) is expected
+    for others in (N, A, F):  # also where it reads all rows: which ones went is not among them
+        with pytest.raises(PipelineError) as raised:
+            action(mode, U, others, **options)
+        assert raised.value.problem == "expired"
+
+
 def test_a_table_that_others_fill_too_is_never_overwritten() -> None:
     assert action("upsert", N, A, is_alone=False) is Action.ALL
