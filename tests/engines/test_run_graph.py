@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.errors import PipelineError
+from frazil.history import RowSource
 from tests.kit.spark_lake import CONF
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -75,6 +76,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LakePro
         yield LakeProject(server, tmp_path)
 
 
+def landing_files(sources: Sequence[RowSource]) -> set[str]:
+    """The files behind a row, through all tables that it was made from."""
+    behind = {file.path for source in sources for file in source.origins.files}
+    return behind.union(*(landing_files(table.snapshots) for source in sources for table in source.upstream))
+
+
 def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_it(project: LakeProject) -> None:
     applied = project.frazil("apply")
     assert applied.exit_code == 0, applied.output
@@ -91,6 +98,10 @@ def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_i
     done = project.document("run")
     names = ["load_orders", "silver.clean", "silver.checked", "gold.report", "gold.revenue"]
     assert [(each["pipeline"], each["status"]) for each in done["results"]] == [(name, "committed") for name in names]
+    (order,) = project.lake.table("bronze.orders").blame("id = 2").rows
+    assert [(file.path, file.lines) for file in order.sources[0].origins.files] == [("landing/a.csv", (3,))]
+    (summary,) = project.lake.table("gold.revenue").blame("amount = 20").rows
+    assert landing_files(summary.sources) == {"landing/a.csv"}  # by way of silver.clean and bronze.orders
 
     project.land("b.csv", (3, "1970-01-03", 500))
     failed = project.frazil("run", "--threads", "3")
@@ -106,3 +117,14 @@ def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_i
     ]
     assert project.rows("gold.report") == [(2,)]
     assert project.rows("gold.revenue")[1][1] == 520
+
+    project.land("c.csv", (4, "1970-01-04", 40))
+    atomic = project.document("run", "--atomic")
+    assert {each["pipeline"]: each["status"] for each in atomic["results"]} == {
+        "load_orders": "committed",
+        **dict.fromkeys(names[1:], "failed"),
+    }
+    assert (len(project.rows("silver.clean")), len(project.rows("gold.revenue"))) == (
+        3,
+        2,
+    )  # what the run before has made
