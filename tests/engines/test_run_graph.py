@@ -124,7 +124,4 @@ def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_i
         "load_orders": "committed",
         **dict.fromkeys(names[1:], "failed"),
     }
-    assert (len(project.rows("silver.clean")), len(project.rows("gold.revenue"))) == (
-        3,
-        2,
-    )  # what the run before has made
+    assert (len(project.rows("silver.clean")), len(project.rows("gold.revenue"))) == (3, 2)  # as before

@@ -67,6 +67,8 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
         echo(_as_text(steps, undeclared, len(chosen)))
         for model in project.models:
             echo(f"{model.name}: mode {model.mode} ({model.mode_reason})")
+            for text in model.notes:
+                echo(f"  {text}")
         if out:
             echo(f"saved: frazil apply {out}")
     if note:

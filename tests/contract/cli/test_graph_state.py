@@ -228,6 +228,19 @@ def test_a_backfill_is_done_although_nothing_is_new(lake: DerivedLake) -> None:
     assert actions("gold.revenue", "--since", "2024-01-15") == {"gold.revenue": "replace partitions"}
 
 
+def test_a_plan_says_which_mode_each_model_has_and_why(lake: DerivedLake) -> None:
+    (lake.folder / "lakehouse.py").write_text(
+        PROJECT + 'report = model("gold.report", "SELECT max(day) AS day, now() AS at FROM silver.orders", '
+        'columns=(column("day", "date"), column("at", "timestamptz")))\n'
+    )
+    assert frazil("plan").stdout.splitlines()[-4:] == [
+        "silver.orders: mode append (declared)",
+        "gold.revenue: mode replace-partition (declared)",
+        "gold.report: mode rebuild (no mode declared: rebuilt from its inputs)",
+        "  now: a run over the same rows gives another result",
+    ]
+
+
 @pytest.mark.parametrize("words", [("--state", "--output", "dot"), ("--env", "dev")])
 def test_options_that_make_no_sense_together_are_refused(lake: DerivedLake, words: tuple[str, ...]) -> None:
     assert frazil("graph", *words).exit_code == 2
