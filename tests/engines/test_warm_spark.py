@@ -26,6 +26,12 @@ from tests.kit.stack import Project, keep_logs, make_project
 
 ROOT = Path(__file__).parents[2]
 HEADER = "order_id,customer_id,amount,country,ingestion_date,updated_at\n"
+CUSTOMERS = """
+name: names are capitalised
+model: silver.customers
+given: {lakehouse.customers: [{customer_id: C1, name: " ada lovelace", country: uk}]}
+expect: [{customer_id: C1, name: Ada Lovelace, country: UK}]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +75,16 @@ def write_orders(project: Project, name: str, orders: int) -> None:
     (project.folder / "landing" / f"{name}.csv").write_text(HEADER + "".join(lines))
 
 
-def test_runs_use_the_warm_spark_and_leave_it_running(warm: Project) -> None:
+def test_runs_and_tests_use_the_warm_spark_and_leave_it_running(warm: Project) -> None:
     warm.frazil("apply", "--yes")
     runs = []
     for name in ("a", "b"):
         write_orders(warm, name, 500)
         runs.append(json.loads(warm.frazil("run", "daily_sales", "--output", "json").stdout))
     assert [run["rows"] for run in runs] == [500, 500]
+    (warm.folder / "tests").mkdir()
+    (warm.folder / "tests" / "customers.yml").write_text(CUSTOMERS)
+    assert json.loads(warm.frazil("test", "--output", "json").stdout)["passed"] == 1
     assert warm.status()["spark"]["state"] == "ready"
     log = warm.folder / ".frazil/spark/spark.log"
     assert not log.exists() or not log.read_text()  # no Spark was started by a command
