@@ -458,24 +458,22 @@ def test_a_pipeline_joins_new_rows_with_a_whole_table(orders: Orders) -> None:
     assert orders.rows("clean") == [(0, "north"), (1, "north"), (2, "north")]
 
 
-def changes_of(orders: Orders) -> dict[str, sources.TableSource]:
-    """Changes of orders, next to all countries."""
-    return {
-        "orders": sources.table(orders.orders, changes=True),
+@pytest.mark.requirement("spark.table-source")
+@pytest.mark.requirement("spark.graph")
+def test_a_function_follows_the_changes_of_a_model_that_is_published_with_it(orders: Orders) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    target = Table(orders.name("by_region"), column("id", "long"), column("amount", "long"), column("region", "string"))
+    inputs = {
+        "orders": sources.table(clean.name, changes=True),
         "countries": sources.table(orders.countries, full=True),
     }
 
-
-@pytest.mark.requirement("spark.table-source")
-def test_a_pipeline_over_changes_keeps_a_copy_by_key_after_every_change(orders: Orders) -> None:
-    target = Table(orders.name("clean"), column("id", "long"), column("amount", "long"), column("region", "string"))
-
-    @pipeline(source=changes_of(orders), target=target, mode="upsert", key=["id"])
-    def copy(orders: DataFrame, countries: DataFrame) -> DataFrame:
+    @pipeline(source=inputs, target=target, mode="upsert", key=["id"])
+    def regions(orders: DataFrame, countries: DataFrame) -> DataFrame:
         return orders.join(countries, "country", "left").select("id", "amount", "region", "_change_type")
 
+    orders.create(clean)
     orders.create_table(target)
-    query = "SELECT id, amount, region FROM {orders} LEFT JOIN {countries} USING (country)"
     rows = orders.lake.table(orders.orders)
 
     def change_and_delete() -> None:
@@ -488,8 +486,11 @@ def test_a_pipeline_over_changes_keeps_a_copy_by_key_after_every_change(orders: 
 
     for step in (lambda: orders.add(1, 2, 3), change_and_delete, delete_and_move):
         step()
-        orders.run(copy)
-        assert orders.rows("clean") == orders.defined(query), step
+        orders.run(clean, regions, together=True)
+        assert orders.rows("clean") == orders.defined(CLEAN), step
+        assert orders.rows("by_region") == orders.defined(
+            "SELECT id, amount, region FROM {clean} LEFT JOIN {countries} USING (country)"
+        ), step
 
 
 @pytest.mark.requirement("spark.table-source")
