@@ -33,6 +33,7 @@ STORED = {
     "SUMMARY_PART": "frazil.part",
     "SUMMARY_STAGED_BY": "frazil.staged-by",
     "SUMMARY_UPSERT": "frazil.upsert",
+    "SUMMARY_OVERWRITE": "frazil.overwrite",
     "SUMMARY_ROLLBACK": "frazil.rollback-to",
     "SUMMARY_ROLLBACK_PROGRESS": "frazil.rollback",
     "SUMMARY_REPLAY": "frazil.replay",

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from frazil.catalog import newest_records
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.client import FrazilCatalog
+from frazil.errors import CommitConflict
 from frazil.protocol import PROPERTY_REBASE_APPENDS
 from frazil.write.commit.manifests import read_list
+from frazil.write.upsert.replace_rows import ReplaceRows
 from tests.kit.access import guarded_catalog, load_as, namespace
 from tests.kit.catalog_databases import Answer, Client
 from tests.kit.fast_appends import (
@@ -129,6 +133,18 @@ def test_the_server_may_rebase_by_default_and_a_table_may_not(tmp_path: Path) ->
             first, late = prepare(table), prepare(table)
             statuses = [send(server.uri, request, name).status for request in (first, late)]
             assert statuses == [200, 200 if name == "a" else 409]
+
+
+def test_a_transaction_of_one_table_is_moved_like_its_commit(server: EmbeddedCatalog) -> None:
+    table = open_table(server.uri)
+    requests = [prepare(table) for _ in range(3)]
+    assert [send_transaction(server, request).status for request in requests] == [204, 204, 204]
+    assert snapshot_ids(server.uri) == [snapshot_of(request)["snapshot-id"] for request in requests]
+
+
+def send_transaction(server: EmbeddedCatalog, request: Json) -> Answer:
+    changes = [{"identifier": {"namespace": ["ns"], "name": "t"}, **request}]
+    return Client(server.uri).post("/transactions/commit", {"table-changes": changes})
 
 
 def test_an_append_after_a_merge_of_manifests_by_another_writer_comes_in(server: EmbeddedCatalog) -> None:
@@ -264,6 +280,16 @@ def test_a_transaction_of_several_tables_is_never_moved(server: EmbeddedCatalog)
     assert snapshot_ids(server.uri, "b") == []
 
 
+def test_an_overwrite_that_found_an_empty_table_is_never_moved(server: EmbeddedCatalog) -> None:
+    """It has no rows to replace, and is to replace those of the append before it."""
+    table = open_table(server.uri)
+    overwrite = ReplaceRows(table.name(), AlwaysTrue(), (new_file(table),))
+    change = overwrite.build(table, attempt=0, summary={}, properties={})
+    assert send(server.uri, prepare(table)).status == 200
+    with pytest.raises(CommitConflict):
+        FrazilCatalog("lake", uri=server.uri).commit_changes([change])
+
+
 def test_the_same_append_sent_again_is_a_conflict(server: EmbeddedCatalog) -> None:
     table = open_table(server.uri)
     requests = [prepare(table), prepare(table)]
@@ -372,3 +398,34 @@ def test_pyiceberg_and_duckdb_read_what_was_rebased(server: EmbeddedCatalog) -> 
         assert duck.execute("SELECT id, data FROM lake.ns.t ORDER BY id").fetchall() == expected
         duck.execute("INSERT INTO lake.ns.t VALUES (3, 'row 3')")
     assert len(load(server.uri).scan().to_arrow()) == 4
+
+
+def test_pyiceberg_goes_on_from_the_reply_to_its_late_append(server: EmbeddedCatalog) -> None:
+    first, late = open_table(server.uri), load(server.uri)
+    rows = [pa.table({"id": [id], "data": ["x"]}, schema=first.schema().as_arrow()) for id in range(3)]
+    first.append(rows[0])
+    late.append(rows[1])
+    ids = snapshot_ids(server.uri)
+    head = late.current_snapshot()
+    assert head is not None
+    assert (head.snapshot_id, head.parent_snapshot_id) == (ids[1], ids[0])
+    assert sorted(late.scan().to_arrow()["id"].to_pylist()) == [0, 1]
+    late.append(rows[2])
+    assert sorted(load(server.uri).scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_duckdb_takes_the_reply_to_its_late_append(server: EmbeddedCatalog, version: str) -> None:
+    from tests.contract.test_duckdb_writes import attached
+
+    table = open_table(server.uri, **{"format-version": version})
+    assert send(server.uri, prepare(table)).status == 200
+    other = prepare(load(server.uri))
+    with attached(server) as duck:
+        duck.execute("BEGIN; INSERT INTO lake.ns.t VALUES (3, 'late')")
+        assert send(server.uri, other).status == 200
+        duck.execute("COMMIT; INSERT INTO lake.ns.t VALUES (4, 'next')")
+    first, second, late, following = load(server.uri).metadata.snapshots
+    assert second.snapshot_id == snapshot_of(other)["snapshot-id"]
+    assert (late.parent_snapshot_id, following.parent_snapshot_id) == (second.snapshot_id, late.snapshot_id)
+    assert [snapshot.sequence_number for snapshot in (first, second, late, following)] == [1, 2, 3, 4]

@@ -91,6 +91,20 @@ def test_appends_that_wait_are_one_metadata_file_and_a_snapshot_each(server: Emb
     assert len(load(server.uri).inspect.files()) == 6
 
 
+def test_transactions_of_one_table_wait_with_the_others(server: EmbeddedCatalog) -> None:
+    requests, key = prepared(server, 3), {"Idempotency-Key": str(uuid.uuid4())}
+    files = metadata_files(server)
+    changes = [{"identifier": {"namespace": ["ns"], "name": "t"}, **requests[1]}]
+
+    def transact() -> Answer:
+        return Client(server.uri).post("/transactions/commit", {"table-changes": changes}, headers=key)
+
+    first, last = sending(server, [requests[0], requests[2]])
+    answers = [*send_together(server, [first, transact, last]), transact()]
+    assert [answer.status for answer in answers] == [200, 204, 200, 204]
+    assert (metadata_files(server), snapshot_ids(server.uri)[1:]) == (files + 1, ids_of(requests))
+
+
 def test_a_request_that_does_not_qualify_has_its_own_outcome(server: EmbeddedCatalog) -> None:
     table = known_table(server)
     same = new_file(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from frazil.catalog import fields
 from frazil.catalog.appends.request import is_append
@@ -42,18 +42,18 @@ def update_table(ctx: Context, request: Request) -> Response:
     if body.get("identifier") is not None and parse_name(body["identifier"], "identifier") != name:
         raise BadRequest(f"The body's identifier is not the table of the path, {name}")
     change = parse_change(body, name, most=ctx.limits.commit_updates)
-    return _commit_one(ctx, request, change)
+    return _commit_one(ctx, request, change, table_response)
 
 
-def _commit_one(ctx: Context, request: Request, change: Change) -> Response:
+def _commit_one(ctx: Context, request: Request, change: Change, reply: Callable[[Version], Response]) -> Response:
     """The answer to the commit of one table. Remembers whether its appends are rebased, so that the next ones wait
     together.
     """
-    key = tuple(request.variables.values())
+    key = (request.variables["prefix"], change.name.key, change.name.name)
 
     def respond(versions: Sequence[Version]) -> Response:
         ctx.appends.note(key, versions[0].metadata)
-        return table_response(versions[0])
+        return reply(versions[0])
 
     warehouse = ctx.warehouse(request)
     if ctx.appends.expects(key) and is_append(change):
@@ -62,7 +62,9 @@ def _commit_one(ctx: Context, request: Request, change: Change) -> Response:
 
 
 def commit_transaction(ctx: Context, request: Request) -> Response:
-    """Commits updates to several tables at once: all, or none."""
+    """Commits updates to several tables at once: all, or none. With one table it is the commit of that table: DuckDB
+    sends every commit so.
+    """
     parts = fields.objects(request.json(), "table-changes", "Commit transaction")
     if not 1 <= len(parts) <= MAX_TABLES:
         raise BadRequest(
@@ -72,4 +74,6 @@ def commit_transaction(ctx: Context, request: Request) -> Response:
     changes = [
         parse_change(part, name, most=ctx.limits.commit_updates) for part, name in zip(parts, names, strict=True)
     ]
+    if len(changes) == 1:
+        return _commit_one(ctx, request, changes[0], lambda _: NO_CONTENT)
     return commit_changes(ctx, request, ctx.warehouse(request), changes, lambda _: NO_CONTENT)

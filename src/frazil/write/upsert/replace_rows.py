@@ -16,6 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.typedef import Identifier
 
 from frazil.client import Change
+from frazil.protocol import SUMMARY_OVERWRITE
 from frazil.scan.planning import FileTask, Planner, ScanRequest, Source, TableState
 from frazil.scan.reading import EXTRAS, FileReader, ReadPlan
 from frazil.write.commit import MAIN, Append, Rewrite, head
@@ -47,7 +48,9 @@ class ReplaceRows:
         parent = head(table.metadata, self.ref)
         if parent is None:
             append = Append(self.identifier, self.files, self.ref)
-            return append.build(table, attempt=attempt, summary=summary, properties=properties)
+            # With the mark it is no mere append: rows that come in before it must be looked at.
+            marked = {**summary, SUMMARY_OVERWRITE: "0"}
+            return append.build(table, attempt=attempt, summary=marked, properties=properties)
         removed, survivors = self._split(table, parent)
         rewrite = Rewrite(self.identifier, removed, [*survivors, *self.files], self.ref)
         return rewrite.build(table, attempt=attempt, summary=summary)
