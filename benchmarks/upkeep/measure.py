@@ -23,7 +23,7 @@ from tools.own_server import own_server
 NAME = "lake.stream"
 ROWS = 10  # of a commit
 KEEP_DAYS = 120 / 86_400  # snapshots of the last two minutes
-WITHIN = 0.9  # of the p99 without upkeep, as a part of that with: 10% more at most
+WITHIN = round(1 / 1.1, 3)  # of the p99 without upkeep, as a part of that with: 10% more at most
 FLAT = 0.5  # of the last third to the first: less than twice as much
 
 

@@ -92,6 +92,15 @@ def remove_orphans(spark: SparkSession, name: str, before_ms: int) -> list[str]:
     return list(action.usePrefixListing(True).olderThan(before_ms).execute().orphanFileLocations())
 
 
+def add_catalog(spark: SparkSession, name: str, uri: str) -> None:
+    """Another catalog of the session: `lake` at another address."""
+    prefix = "spark.sql.catalog.lake"
+    for key, value in spark.sparkContext.getConf().getAll():
+        if key == prefix or key.startswith(f"{prefix}."):
+            spark.conf.set(key.replace(prefix, f"spark.sql.catalog.{name}"), value)
+    spark.conf.set(f"spark.sql.catalog.{name}.uri", uri)
+
+
 def append_late(spark: SparkSession, name: str, source: str, insert: str) -> list[Any]:
     """Java prepares an append of the files of another table, Spark inserts rows, then Java commits what it had prepared
     on the older head. Gives the heads before and after the insert, and of Java's snapshot as it is in the table: its

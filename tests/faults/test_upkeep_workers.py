@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -106,6 +108,33 @@ def test_a_worker_whose_work_does_not_end_is_ended_and_gives_its_lease_back(
     hanging.set()
     thread.join(60)
     assert run_of(opened, "lake.t") is None
+
+
+HANGING = """
+import sys, threading
+from frazil.catalog import run_until_signal
+from frazil.config import UpkeepSettings
+
+class Hanging:
+    settings = UpkeepSettings(stop_seconds=0.1)
+    def run(self, *, once): print("working", flush=True); threading.Event().wait()
+    def stop(self, reason): print(reason, flush=True)
+    def abandon(self): print("abandoned", flush=True); sys.argv[1] == "away" and threading.Event().wait()
+
+run_until_signal(Hanging())
+"""
+
+
+@pytest.mark.parametrize("database_is", ["there", "away"])
+def test_sigterm_ends_a_process_whose_work_does_not_end(database_is: str) -> None:
+    """Also if the lease cannot be given back, because the database does not answer."""
+    command = [sys.executable, "-c", HANGING, database_is]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "working\n"
+        process.terminate()
+        assert process.wait(60) == 0
+        assert process.stdout.read() == "SIGTERM\nabandoned\n"
 
 
 def test_two_workers_share_the_tables_and_one_takes_over_from_a_killed_one(

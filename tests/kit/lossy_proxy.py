@@ -24,6 +24,7 @@ class LossyProxy:
         self._lost_requests: list[bytes] = []
         self._gone_after_loss = False
         self._meanwhile: Callable[[], object] = lambda: None
+        self._before: list[tuple[bytes, Callable[[], object]]] = []
         self.open = threading.Event()  # while it is not set, requests wait here
         self.open.set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -41,6 +42,10 @@ class LossyProxy:
     def lose_request(self, start: bytes) -> None:
         """The next request that starts so never reaches the server."""
         self._lost_requests.append(start)
+
+    def before(self, start: bytes, action: Callable[[], object]) -> None:
+        """The action happens before the server gets the next request that starts so."""
+        self._before.append((start, action))
 
     def close(self) -> None:
         self.open.set()
@@ -63,6 +68,9 @@ class LossyProxy:
                     if data.startswith(_METHODS):  # the head of a request comes in one piece, its body follows
                         self.requests.append(data.partition(b"\r\n\r\n")[0])
                     self.open.wait()
+                    for entry in [each for each in self._before if data.startswith(each[0])]:
+                        self._before.remove(entry)
+                        entry[1]()
                     if self._taken(self._lost_requests, data):
                         return
                     if self._taken(self._lost_replies, data):

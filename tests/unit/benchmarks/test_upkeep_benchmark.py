@@ -31,6 +31,12 @@ def test_flat_files_and_a_p99_within_a_tenth_reach_the_goals() -> None:
     assert (figures["most data files"].ours, figures["most data files"].peer) == (9, 110)
 
 
+def test_a_p99_of_more_than_a_tenth_above_misses_its_goal() -> None:
+    kept, without = (series([5, 9, 6], [1.0, 1.2, 1.1], 0.05, last) for last in (0.111, 0.1))
+    figures = {figure.figure: figure.met for figure in figures_of(kept, without)}
+    assert figures["p99 of a commit, ms"] is False
+
+
 def test_files_that_grow_and_a_slower_writer_miss_them() -> None:
     kept = series([1, 50, 100], [1.0, 9.0, 20.0], 0.05, 0.2)
     without = series([1, 50, 100], [1.0, 9.0, 20.0], 0.05, 0.1)
