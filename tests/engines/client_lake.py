@@ -74,12 +74,15 @@ class ClientLake:
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The rows of a table, which PyIceberg and our own scan must agree on."""
-        by_pyiceberg = _sorted(self.catalog.load_table(table).scan().to_arrow().to_pylist())
+        live = self.catalog.load_table(table)
+        head = live.current_snapshot()
+        by_pyiceberg = _sorted(live.scan().to_arrow().to_pylist())
         flags = {"catalog.uri": self.uri}
         if self.store:
             flags |= {"s3.access_key_id": self.store.key or "", "s3.secret_access_key": self.store.secret or ""}
         lake = Lake(load_settings(flags=flags, environ={}, folder=self.folder))
-        assert _sorted(lake.table(table).scan().to_arrow().to_pylist()) == by_pyiceberg
+        ours = lake.table(table).scan(at=head.snapshot_id if head else None)  # a client may have committed meanwhile
+        assert _sorted(ours.to_arrow().to_pylist()) == by_pyiceberg
         return by_pyiceberg
 
 

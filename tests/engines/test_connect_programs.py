@@ -11,8 +11,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import venv
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from confluent_kafka import Producer
 
 from frazil.artifacts.jars import resolve_jars
 from frazil.artifacts.java import JavaNeed, find_java
 from frazil.config import load_settings
 from frazil.engine_config.connection import S3
+from frazil.processes import wait_until
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 from frazil.services import kafka, ports
 from tests.engines.client_lake import ClientLake, client_lake, object_store
+from tests.kit.lossy_proxy import lossy_proxy
 from tools.pins import CONNECT_WORKER
 
 pytestmark = pytest.mark.soak
@@ -173,6 +179,50 @@ def test_kafka_connect_writes_with_the_properties(lake: ClientLake, broker: kafk
         _wait_for_rows(lake, worker, {"ns.items": [(1, "a"), (2, None), (3, "kafka")], "ns.made": [(7, "x"), (8, "y")]})
 
 
+def test_a_paused_kafka_connect_brings_no_row_in_twice_where_appends_are_rebased(
+    tmp_path: Path, broker: kafka.Kafka
+) -> None:
+    """The first worker is paused with its commit on the way; the second takes over, commits, and then the first commit
+    arrives. Without rebase its conflict is what tells the first worker; with rebase it must still be one.
+    """
+    with client_lake(tmp_path / "paused", None) as lake, lossy_proxy(lake.uri) as proxy:
+        with lake.catalog.load_table("ns.items").transaction() as transaction:
+            transaction.set_properties({PROPERTY_REBASE_APPENDS: "true"})
+        printed = lake.connect("kafka-connect")
+        values = {"name=lake-sink": "name=paused-sink", "<topic>": "paused", "<namespace.table>": "ns.items"}
+        values |= {"interval-ms=60000": "interval-ms=1000\nconsumer.override.session.timeout.ms=6000"}
+        text = _filled(printed, values)
+        connectors = [
+            lake.write("late.properties", text.replace(lake.uri, proxy.uri)),
+            lake.write("new.properties", text),
+        ]
+        rows: list[tuple[Any, ...]] = [(1, "a"), (2, None), (3, "before")]
+        _produce(broker, {"paused": [{"id": 3, "name": "before"}]})
+        with _connect_worker(lake, broker, printed, connectors[:1], name="late") as late:
+            _wait_for_rows(lake, late, {"ns.items": rows}, name="late")
+            arrives, goes_on = threading.Event(), threading.Event()
+            path = f"POST /v1/{lake.catalog.properties['prefix']}/namespaces/ns/tables/items "
+            proxy.before(path.encode(), lambda: (arrives.set(), goes_on.wait()))
+            _produce(broker, {"paused": [{"id": 4, "name": "at the pause"}]})
+            assert arrives.wait(300)
+            late.send_signal(signal.SIGSTOP)
+            _produce(broker, {"paused": [{"id": 5, "name": "after"}]})
+            rows += [(4, "at the pause"), (5, "after")]
+            with _connect_worker(lake, broker, printed, connectors[1:], name="new") as new:
+                _wait_for_rows(lake, new, {"ns.items": rows}, name="new")
+                goes_on.set()
+                late.send_signal(signal.SIGCONT)
+                log = lake.folder / "late.log"
+                assert wait_until(lambda: "failed to commit" in log.read_text(errors="replace"), 300)
+                _produce(broker, {"paused": [{"id": 6, "name": "in the end"}]})
+                rows += [(6, "in the end")]
+                _wait_for_rows(lake, new, {"ns.items": rows}, name="new")
+        assert lake.rows("ns.items") == rows
+        metrics = requests.get(f"{lake.uri}/metrics", timeout=60).text
+        counts = dict(re.findall(r'frazil_rebases_total\{outcome="(\w+)"\} (\S+)', metrics))
+        assert (float(counts["rebased"]), float(counts["refused"]) > 0) == (0, True)
+
+
 def _filled(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         assert name in text
@@ -190,23 +240,24 @@ def _produce(broker: kafka.Kafka, messages: Mapping[str, Sequence[Mapping[str, A
 
 @contextmanager
 def _connect_worker(
-    lake: ClientLake, broker: kafka.Kafka, printed: str, connectors: Sequence[Path]
+    lake: ClientLake, broker: kafka.Kafka, printed: str, connectors: Sequence[Path], *, name: str = "worker"
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of one process, with the jars that the printed text names as its plugin."""
     plugin = lake.folder / "plugins" / "iceberg"
-    plugin.mkdir(parents=True)
-    for jar in resolve_jars(_coordinates(printed), transitive=True):
-        (plugin / jar.name).symlink_to(jar)
+    if not plugin.exists():
+        plugin.mkdir(parents=True)
+        for jar in resolve_jars(_coordinates(printed), transitive=True):
+            (plugin / jar.name).symlink_to(jar)
     properties = {
         "bootstrap.servers": broker.endpoint,
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "offset.storage.file.filename": lake.folder / "offsets",
+        "offset.storage.file.filename": lake.folder / f"{name}.offsets",
         "plugin.path": lake.folder / "plugins",
         "listeners": f"http://{ports.HOST}:{ports.free_port()}",
         **dict(re.findall(r"^# worker: (\S+)=(\S+)", printed, flags=re.MULTILINE)),
     }
-    worker = lake.write("worker.properties", "".join(f"{name}={value}\n" for name, value in properties.items()))
+    worker = lake.write(f"{name}.worker.properties", "".join(f"{name}={value}\n" for name, value in properties.items()))
     logging = lake.write("log4j2.properties", kafka._LOGGING)
     jars = resolve_jars(CONNECT_WORKER, transitive=True)
     command = [
@@ -217,11 +268,12 @@ def _connect_worker(
         f"{jars[0].parent}/*",
     ]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), *map(str, connectors)]
-    with (lake.folder / "worker.log").open("wb") as log:
+    with (lake.folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=lake.folder, env=lake.environment, stdout=log, stderr=log)
     try:
         yield process
     finally:
+        process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(60)
 
@@ -234,12 +286,16 @@ def _coordinates(printed: str) -> list[str]:
 
 
 def _wait_for_rows(
-    lake: ClientLake, worker: subprocess.Popen[bytes], expected: Mapping[str, list[tuple[Any, ...]]]
+    lake: ClientLake,
+    worker: subprocess.Popen[bytes],
+    expected: Mapping[str, list[tuple[Any, ...]]],
+    *,
+    name: str = "worker",
 ) -> None:
     """Returns when the tables hold these rows; the connector commits every minute."""
     deadline = time.monotonic() + 300
     while (rows := {name: lake.rows(name) if lake.catalog.table_exists(name) else [] for name in expected}) != expected:
-        log = (lake.folder / "worker.log").read_text(errors="replace")
+        log = (lake.folder / f"{name}.log").read_text(errors="replace")
         is_alive = worker.poll() is None and "Task is being killed" not in log
         assert is_alive, log[-8000:]
         assert time.monotonic() < deadline, f"{rows}\n{log[-8000:]}"

@@ -16,6 +16,7 @@ from frazil import Lake as FrazilLake
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown
 from frazil.history.rollback import perform_rollback
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 from frazil.sinks.audit import audit, audit_delta
 from frazil.sinks.delta.rollback import roll_back_delta
 from frazil.sinks.delta.target import create_delta_table, open_log
@@ -24,6 +25,8 @@ from frazil.write.files.partitioning import partition_spec
 from tests.faults.sink_writer import SCHEMA, Job, catalog_of
 
 LAST_FEW = 8
+# Appends are rebased where they may be; those of sinks never are, for their fencing relies on the conflict.
+REBASES = {PROPERTY_REBASE_APPENDS: "true"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class IcebergLake(WrittenLake):
 
     def create(self, partition_by: list[str]) -> None:
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
-        self.catalog.create_table(self.name, SCHEMA, partition_spec=partition_spec(SCHEMA, partition_by))
+        spec = partition_spec(SCHEMA, partition_by)
+        self.catalog.create_table(self.name, SCHEMA, partition_spec=spec, properties=REBASES)
 
     def _column(self, name: str, *, quarantined: bool = False) -> list[int]:
         table = self.quarantine if quarantined else self.name

@@ -23,7 +23,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.errors import WriterFenced
-from tests.faults.sink_lake import IcebergLake
+from tests.faults.sink_lake import REBASES, IcebergLake
 from tests.faults.sink_writer import (
     FAILED,
     FENCED,
@@ -84,7 +84,8 @@ class UpsertLake(IcebergLake):
 
     def create(self, partition_by: list[str], **properties: str) -> None:
         self.catalog.create_namespace_if_not_exists(self.name[:-1])
-        self.catalog.create_table(self.name, SCHEMA, properties={"write.merge.mode": self.job.merge_mode, **properties})
+        properties |= {"write.merge.mode": self.job.merge_mode, **REBASES}
+        self.catalog.create_table(self.name, SCHEMA, properties=properties)
 
     def rows(self) -> tuple[list[Row], list[str]]:
         """What is in the table and in the quarantine, as `expected` says it."""

@@ -60,9 +60,8 @@ class LossyProxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._target) as server:
-            replies = _Replies(server, client)
-            threading.Thread(target=replies.pass_on, daemon=True).start()
+        with client, contextlib.ExitStack() as stack:
+            replies = self._connect(client, stack)
             with contextlib.suppress(OSError):  # the other side has closed
                 while data := client.recv(65536):
                     if data.startswith(_METHODS):  # the head of a request comes in one piece, its body follows
@@ -70,12 +69,19 @@ class LossyProxy:
                     self.open.wait()
                     for entry in [each for each in self._before if data.startswith(each[0])]:
                         self._before.remove(entry)
+                        replies.keeps_client = True  # the server closes a connection that waits for long
                         entry[1]()
+                        replies = self._connect(client, stack)
                     if self._taken(self._lost_requests, data):
                         return
                     if self._taken(self._lost_replies, data):
                         replies.lost = self.close if self._gone_after_loss else self._meanwhile
-                    server.sendall(data)
+                    replies.server.sendall(data)
+
+    def _connect(self, client: socket.socket, stack: contextlib.ExitStack) -> _Replies:
+        replies = _Replies(stack.enter_context(socket.create_connection(self._target)), client)
+        threading.Thread(target=replies.pass_on, daemon=True).start()
+        return replies
 
     @staticmethod
     def _taken(waiting: list[bytes], request: bytes) -> bool:
@@ -91,6 +97,7 @@ class _Replies:
     def __init__(self, server: socket.socket, client: socket.socket) -> None:
         self.server, self.client = server, client
         self.lost: Callable[[], object] | None = None
+        self.keeps_client = False  # when the server ends the connection
 
     def pass_on(self) -> None:
         with contextlib.suppress(OSError):  # the other side has closed
@@ -99,7 +106,7 @@ class _Replies:
                     self.lost()
                     break
                 self.client.sendall(data)
-        for sock in (self.client, self.server):
+        for sock in (self.server,) if self.keeps_client else (self.client, self.server):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
