@@ -216,38 +216,90 @@ def test_no_bytes_break_the_reader_of_a_list(noise: bytes) -> None:
         return
 
 
-def bomb(schema: Any, records: bytes, count: int = 1) -> AvroFile:
-    return AvroFile({"avro.schema": json.dumps(schema).encode()}, count, records)
+PAD = {"name": "pad", "type": {"type": "fixed", "name": "p", "size": 16}}  # so that a record has bytes enough
+WANTED = frozenset((500, 501))
 
 
-def record(kind: Any) -> Json:
-    return {"type": "record", "name": "r", "fields": [{"name": "a", "field-id": 500, "type": kind}]}
+def bomb(schema: Any, records: bytes, count: int = 1) -> Callable[[], object]:
+    """Reads these records of a schema."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    file = AvroFile({"avro.schema": text.encode()}, count, bytes(16) + records)
+    return lambda: list(read_records(file, WANTED))
+
+
+def record(*kinds: Any, field_id: Any = 500) -> Json:
+    fields = [{"name": f"f{at}", "field-id": field_id, "type": kind} for at, kind in enumerate(kinds)]
+    return {"type": "record", "name": "r", "fields": [PAD, *fields]}
+
+
+def doubled(times: int) -> list[Json]:
+    """Records of which each has the one before twice: the last of them has 2 ** times numbers."""
+    kinds: list[Json] = [{"type": "record", "name": "r0", "fields": [{"name": "a", "type": "long"}]}]
+    for number in range(1, times + 1):
+        fields = [{"name": name, "type": f"r{number - 1}"} for name in "ab"]
+        kinds.append({"type": "record", "name": f"r{number}", "fields": fields})
+    return [["null", kind] for kind in kinds]
+
+
+def nested(times: int) -> list[Json]:
+    """Records of which each has the one before."""
+    kinds: list[Json] = [{"type": "record", "name": "r0", "fields": [{"name": "a", "type": "long"}]}]
+    for number in range(1, times + 1):
+        fields = [{"name": "a", "type": f"r{number - 1}"}]
+        kinds.append({"type": "record", "name": f"r{number}", "fields": fields})
+    return [["null", kind] for kind in kinds]
+
+
+def items(*kinds: Any) -> Json:
+    """A list of records with these fields."""
+    fields = [{"name": f"i{at}", "field-id": 501, "type": kind} for at, kind in enumerate(kinds)]
+    return {"type": "array", "items": {"type": "record", "name": "i", "fields": fields}}
 
 
 HUGE = encode_long(2**40)
+MILLION = encode_long(1_000_000) + bytes(1_000_000) + b"\x00"
+EMPTY: Json = {"type": "record", "name": "e", "fields": []}
 BOMBS: dict[str, Callable[[], object]] = {
-    "a list of nothings": lambda: read_records(bomb(record({"type": "array", "items": "null"}), HUGE)),
-    "a list of empty records": lambda: read_records(
-        bomb(record({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}), HUGE)
-    ),
-    "a list longer than the file": lambda: read_records(bomb(record({"type": "array", "items": "long"}), HUGE)),
-    "a text longer than the file": lambda: read_records(bomb(record("string"), HUGE)),
-    "a text of a negative length": lambda: read_records(bomb(record("string"), encode_long(-5))),
-    "a text that is none": lambda: read_records(bomb(record("string"), encode_long(1) + b"\xff")),
+    "a list of nothings": bomb(record({"type": "array", "items": "null"}), HUGE),
+    "a list of empty records": bomb(record({"type": "array", "items": EMPTY}), HUGE),
+    "a list longer than the file": bomb(record({"type": "array", "items": "long"}), HUGE),
+    "a list of millions of items": bomb(record({"type": "array", "items": "long"}), MILLION),
+    "records of a byte": bomb({**record(), "fields": [{"name": "a", "type": "boolean"}]}, bytes(MOST), count=MOST),
+    "records of nothing": bomb(record(*["null"] * 900), bytes(16 * 99_999), count=100_000),
+    "items of nothing": bomb(record(items("boolean", *["null"] * 900), field_id=9), MILLION),
+    "a schema of types that double": bomb(record(*doubled(60)), bytes(61)),
+    "a schema of types in types": bomb(record(*nested(300)), bytes(301)),
+    "a text longer than the file": bomb(record("string"), HUGE),
+    "a text of a negative length": bomb(record("string"), encode_long(-5)),
+    "a text that is none": bomb(record("string"), encode_long(1) + b"\xff"),
     "a number without an end": lambda: Reader(b"\x80" * 10_000_000).long(),
     "a number of more than 64 bits": lambda: Reader(b"\xff" * 9 + b"\x7f").long(),
-    "a schema of megabytes": lambda: read_records(bomb({**record("long"), "doc": "x" * 2_000_000}, b"\x02")),
-    "a branch that is not there": lambda: read_records(bomb(record(["null", "long"]), encode_long(7))),
-    "a schema in itself": lambda: read_records(bomb(record("r"), b"")),
-    "a schema that is none": lambda: read_records(bomb([], b"")),
-    "a schema that is deep": lambda: read_records(AvroFile({"avro.schema": b"[" * 100_000}, 1, b"")),
-    "records that are left": lambda: read_records(bomb(record("long"), b"\x02\x02")),
+    "a schema of megabytes": bomb({**record("long"), "doc": "x" * 2_000_000}, b"\x02"),
+    "a branch that is not there": bomb(record(["null", "long"]), encode_long(7)),
+    "a schema in itself": bomb(record("r"), b""),
+    "a schema that is none": bomb([], b""),
+    "a schema that is deep": bomb("[" * 100_000, b""),
+    "a size without an end": bomb(
+        json.dumps(record({"type": "fixed", "name": "x", "size": 7})).replace("7", "1e999"), b""
+    ),
+    "a field id that is a list": bomb(record("long", field_id=[500]), b"\x02"),
+    "records that are left": bomb(record("long"), b"\x02\x02"),
     "a block that unpacks to gigabytes": lambda: open_avro(
         with_block(zlib.compress(b"\x00" * 50_000_000)[2:-4]), most_bytes=MOST
     ),
     "an unknown codec": lambda: open_avro(WHOLE.replace(b"deflate", b"defl8te"), most_bytes=MOST),
     "no Avro at all": lambda: open_avro(b"PAR1", most_bytes=MOST),
 }
+
+
+def test_what_the_bombs_are_made_of_is_read() -> None:
+    """If this were refused, they would prove nothing."""
+    pairs = encode_long(3) + encode_long(7) * 6 + b"\x00"
+    assert bomb(record("long", ["null", "string"]), b"\x02" + b"\x02\x02x")() == [{500: "x"}]
+    assert bomb(record(items("long", "long")), pairs)() == [{500: [{501: 7}] * 3}]
+    assert bomb(record(items("long", "long"), field_id=9), pairs)() == [{}]
+    assert bomb(record(*doubled(3)), bytes(4))() == [{500: None}]
+    assert bomb(record({"type": "fixed", "name": "x", "size": 7}), bytes(7))() == [{500: bytes(7)}]
 
 
 def with_block(block: bytes) -> bytes:

@@ -8,7 +8,7 @@ not check lengths, which is no way to read what a stranger wrote.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,10 +17,15 @@ from frazil.scan.manifests import AvroError, parse_schema
 
 Json = Any  # a piece of an Avro schema: a name, a union as a list, or an object
 Read = Callable[["Reader"], Any]
+Key = int | str  # of a field
+NOTHING: frozenset[Key] = frozenset()
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 SCHEMA_BYTES = 64 * 1024  # schemas are kept; Iceberg's have a few kilobytes
+RECORD_BYTES = 16  # that a record has at least: those of manifests and their lists have the path of a file
+MOST_ITEMS = 200_000  # of all lists of a file that are wanted: the partitions of some ten thousand manifests
+SPARE_VALUES = 10_000  # that a file may have more than its bytes allow for
 _64_BITS = 2**64 - 1
 _LENGTHS = {"float": 4, "double": 8}
 
@@ -28,10 +33,10 @@ _LENGTHS = {"float": 4, "double": 8}
 class Reader:
     """The next values in some bytes. Raises AvroError where they end too early."""
 
-    __slots__ = ("at", "content")
+    __slots__ = ("at", "content", "items", "values")
 
     def __init__(self, content: bytes) -> None:
-        self.content, self.at = content, 0
+        self.content, self.at, self.items, self.values = content, 0, 0, 0
 
     def long(self) -> int:
         """A number, of one to ten bytes."""
@@ -62,6 +67,14 @@ class Reader:
     def block(self) -> bytes:
         """Bytes with their length in front."""
         return self.take(self.long())
+
+    def spend(self, count: int) -> None:
+        """Passes when so many more values fit in the bytes that were read. What Iceberg writes has two bytes for three
+        values at least (a pair of numbers, and the pair); a schema can declare thousands that take none.
+        """
+        self.values += count
+        if 2 * self.values > 3 * self.at + SPARE_VALUES:
+            raise AvroError("it has more values than its bytes allow for")
 
     def count(self) -> int:
         """The number of items in the next block of a list, of which each has a byte at least; 0 at its end."""
@@ -110,10 +123,12 @@ def open_avro(content: bytes, *, most_bytes: int) -> AvroFile:
             key = reader.block().decode("utf-8", "replace")
             properties[key] = reader.block()
     sync, total, blocks, room = reader.take(SYNC_BYTES), 0, list[bytes](), most_bytes
-    codec = properties.get("avro.codec", b"null").decode("utf-8", "replace")
+    unpack = _unpacker(properties.get("avro.codec", b"null").decode("utf-8", "replace"))
     while reader.at < len(content):
         count, packed = reader.long(), reader.block()
-        block = _unpack(codec, packed, room)
+        block = unpack(packed, room)
+        if len(block) > room:
+            raise AvroError("it unpacks to more than is read")
         if reader.take(SYNC_BYTES) != sync or not 0 <= count <= len(block):
             raise AvroError("a block does not end where it should")
         room -= len(block)
@@ -122,18 +137,15 @@ def open_avro(content: bytes, *, most_bytes: int) -> AvroFile:
     return AvroFile(properties, total, b"".join(blocks))
 
 
-def _unpack(codec: str, packed: bytes, room: int) -> bytes:
+def _unpacker(codec: str) -> Callable[[bytes, int], bytes]:
+    """A function that unpacks a block, up to a byte more than there is room for."""
     if codec == "null":
-        content = packed
-    elif codec == "deflate":
-        content = _inflate(packed, room)
-    elif codec == "zstandard":
-        content = _unpack_zstandard(packed, room)
-    else:
-        raise AvroError(f"its blocks are packed with '{codec}', which is not read here")
-    if len(content) > room:
-        raise AvroError("it unpacks to more than is read")
-    return content
+        return lambda packed, _room: packed
+    if codec == "deflate":
+        return _inflate
+    if codec == "zstandard":
+        return _zstandard_unpacker()
+    raise AvroError(f"its blocks are packed with '{codec}', which is not read here")
 
 
 def _inflate(packed: bytes, room: int) -> bytes:
@@ -147,39 +159,46 @@ def _inflate(packed: bytes, room: int) -> bytes:
     return content
 
 
-def _unpack_zstandard(packed: bytes, room: int) -> bytes:
+def _zstandard_unpacker() -> Callable[[bytes, int], bytes]:
     from zstandard import ZstdDecompressor, ZstdError
 
-    try:
-        with ZstdDecompressor().stream_reader(packed) as reader:
-            return bytes(reader.read(room + 1))
-    except ZstdError as exc:
-        raise AvroError(f"a block cannot be unpacked ({exc})") from exc
+    unpacker = ZstdDecompressor()  # one for all blocks: a new one takes memory for the window that a block asks for
+
+    def unpack(packed: bytes, room: int) -> bytes:
+        try:
+            with unpacker.stream_reader(packed) as reader:
+                return bytes(reader.read(room + 1))
+        except ZstdError as exc:
+            raise AvroError(f"a block cannot be unpacked ({exc})") from exc
+
+    return unpack
 
 
 # --- records ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
-def record_reader(schema: str) -> Read:
-    """A function that reads the next record of a schema: a dict by field id, by name where a field has no id."""
+def record_reader(schema: str, wanted: frozenset[Key]) -> Read:
+    """A function that reads the next record of a schema: a dict of the fields that are wanted, by their ids, by name
+    where a field has no id. What is not wanted is read and forgotten.
+    """
     try:
         parsed = parse_schema(schema)
         if not isinstance(parsed, dict) or parsed.get("type") != "record":
             raise AvroError("its schema is no record")
-        return _reader(parsed)
-    except (KeyError, TypeError, ValueError, RecursionError) as exc:
+        return _reader(parsed, wanted)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise AvroError(f"its schema is damaged ({type(exc).__name__}: {exc})") from exc
 
 
-def _reader(schema: Json) -> Read:
+def _reader(schema: Json, wanted: frozenset[Key]) -> Read:
     if isinstance(schema, list):
-        return _union([_reader(branch) for branch in schema])
+        return _union([_reader(branch, wanted) for branch in schema])
     kind = schema["type"] if isinstance(schema, dict) else schema
     if kind == "record":
-        return _record([(field.get("field-id", field["name"]), _reader(field["type"])) for field in schema["fields"]])
+        return _record(schema["fields"], wanted)
     if kind == "array":
-        return _array(schema["items"])
+        return _array(schema["items"], wanted)
     if kind == "fixed":
         return _fixed(int(schema["size"]))
     if kind in _LENGTHS:
@@ -207,25 +226,47 @@ def _union(branches: list[Read]) -> Read:
     return read
 
 
-def _record(fields: list[tuple[Any, Read]]) -> Read:
-    def read(reader: Reader) -> dict[Any, Any]:
-        return {key: value(reader) for key, value in fields}
+def _record(schemas: list[Json], wanted: frozenset[Key]) -> Read:
+    fields: list[tuple[Key, Read, bool]] = []
+    for field in schemas:
+        key = field.get("field-id", field["name"])
+        keeps = key in wanted
+        fields.append((key, _reader(field["type"], wanted if keeps else NOTHING), keeps))
+    count = len(fields) + 1
+
+    def read(reader: Reader) -> dict[Key, Any]:
+        reader.spend(count)
+        record: dict[Key, Any] = {}
+        for key, value, keeps in fields:
+            if keeps:
+                record[key] = value(reader)
+            else:
+                value(reader)
+        return record
 
     return read
 
 
-def _array(items: Json) -> Read:
+def _array(items: Json, wanted: frozenset[Key]) -> Read:
     if _least_bytes(items) < 1:
         raise AvroError("its schema has lists of items without a byte")
-    item = _reader(items)
+    item = _reader(items, wanted)
+
+    def skip(reader: Reader) -> None:
+        while count := reader.count():
+            for _ in range(count):
+                item(reader)
 
     def read(reader: Reader) -> list[Any]:
         values: list[Any] = []
         while count := reader.count():
+            reader.items += count
+            if reader.items > MOST_ITEMS:
+                raise AvroError(f"its lists have more than {MOST_ITEMS} items")
             values += [item(reader) for _ in range(count)]
         return values
 
-    return read
+    return read if wanted else skip
 
 
 def _fixed(size: int) -> Read:
@@ -248,16 +289,19 @@ def _least_bytes(schema: Json) -> int:
     return 0 if kind == "null" else 1
 
 
-def read_records(file: AvroFile) -> list[dict[Any, Any]]:
-    """All records of a file."""
-    read, reader = record_reader(file.schema), Reader(file.records)
-    try:
-        records = [read(reader) for _ in range(file.count)]
-    except UnicodeDecodeError as exc:
-        raise AvroError(f"a text is not UTF-8 ({exc})") from exc
+def read_records(file: AvroFile, wanted: frozenset[Key]) -> Iterator[dict[Key, Any]]:
+    """The records of a file, one after the other, with the fields that are wanted."""
+    if file.count > len(file.records) // RECORD_BYTES:
+        raise AvroError(f"it has {file.count} records in {len(file.records)} bytes")
+    read, reader = record_reader(file.schema, wanted), Reader(file.records)
+    for _ in range(file.count):
+        try:
+            record = read(reader)
+        except UnicodeDecodeError as exc:
+            raise AvroError(f"a text is not UTF-8 ({exc})") from exc
+        yield record
     if reader.at != len(file.records):
         raise AvroError("its records are longer or shorter than it says")
-    return records
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

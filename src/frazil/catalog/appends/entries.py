@@ -7,13 +7,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.catalog.appends.avro import AvroFile, read_records
+from frazil.catalog.appends.avro import AvroFile, Key, read_records
 from frazil.catalog.appends.lists import DATA, Listed
 from frazil.catalog.appends.problems import NotRebased
 
 # Field ids of the specification: entries, and the data files in them.
 STATUS, SNAPSHOT, DATA_FILE, SEQUENCE, FILE_SEQUENCE = 0, 1, 2, 3, 4
 PATH, RECORDS, BYTES, CONTENT, FIRST_ROW = 100, 103, 104, 134, 142
+_ENTRY: frozenset[Key] = frozenset(
+    (STATUS, SNAPSHOT, DATA_FILE, SEQUENCE, FILE_SEQUENCE, PATH, RECORDS, BYTES, CONTENT, FIRST_ROW)
+)
+_PATHS: frozenset[Key] = frozenset((DATA_FILE, PATH))
 ADDED = 1
 
 
@@ -34,8 +38,7 @@ def read_added(file: AvroFile, listed: Listed, *, snapshot_id: int, version: int
             raise NotRebased(f"a manifest has {key} {file.text(key)}, expected {expected}")
     if file.text("content") not in (None, "data"):
         raise NotRebased("it adds a manifest of delete files")
-    entries = read_records(file)
-    files = [_check_entry(entry, snapshot_id) for entry in entries]
+    files = [_check_entry(entry, snapshot_id) for entry in read_records(file, _ENTRY)]
     added = AddedFiles(
         frozenset(data_file[PATH] for data_file in files),
         sum(data_file[RECORDS] for data_file in files),
@@ -88,6 +91,6 @@ def _is_count(value: object) -> bool:
 
 def read_paths(file: AvroFile) -> frozenset[str]:
     """The paths of all files that a manifest names, whatever their status."""
-    files = [entry.get(DATA_FILE) for entry in read_records(file)]
-    paths = [data_file.get(PATH) for data_file in files if isinstance(data_file, dict)]
+    files = (entry.get(DATA_FILE) for entry in read_records(file, _PATHS))
+    paths = (data_file.get(PATH) for data_file in files if isinstance(data_file, dict))
     return frozenset(path for path in paths if isinstance(path, str))

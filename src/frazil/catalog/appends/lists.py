@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from frazil.catalog.appends.avro import MAGIC, SYNC_BYTES, AvroFile, Reader, encode_block, encode_long, read_records
+from frazil.catalog.appends.avro import (
+    MAGIC,
+    SYNC_BYTES,
+    AvroFile,
+    Key,
+    Reader,
+    encode_block,
+    encode_long,
+    read_records,
+)
 from frazil.catalog.appends.problems import NotRebased
 from frazil.scan.manifests import AvroError, parse_schema
 
@@ -27,6 +36,7 @@ _NULL, _VALUE = b"\x00", b"\x02"  # the branch of an optional field
 _ROW_ID_VERSION = 3
 # Field ids of the specification, in the order in which the records have them, up to the partitions.
 _NUMBERS = (501, 502, 517, 515, 516, 503, 504, 505, 506, 512, 513, 514)
+_FIELDS: frozenset[Key] = frozenset((500, *_NUMBERS, 507, 508, 509, 518, 510, 511, 519, 520))
 _DEFAULTS = {517: DATA, 515: 0, 516: 0}  # lists of format 1 do not have them
 
 
@@ -87,7 +97,7 @@ def read_list(file: AvroFile, version: int) -> ManifestList:
     """The records of a list, in the common layout of a format version."""
     if _layout(file.schema) == _own_layout(version):
         return ManifestList(_split(file.records, file.count, version), file.records)
-    return ManifestList.of([_encode_fields(record, version) for record in read_records(file)])
+    return ManifestList.of([_encode_fields(record, version) for record in read_records(file, _FIELDS)])
 
 
 def find_added(file: AvroFile, parent: ManifestList, version: int) -> tuple[bytes, ...]:

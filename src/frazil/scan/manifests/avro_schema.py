@@ -20,6 +20,7 @@ NUMBERS = ("int", "long")
 NO_UNION = -1
 NO_NULL = 99  # more branches than any union has: a union without null still has a number before its value
 MOST_DEPTH = 32
+MOST_TYPES = 10_000  # with each name replaced by what it stands for; a table of a thousand columns has a tenth of that
 
 
 class AvroError(ValueError):
@@ -33,7 +34,34 @@ def parse_schema(text: str) -> Json:
     >>> parse_schema('{"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": ["null", {"type": "string"}]}}]}')["fields"]
     [{'name': 'a', 'type': ['null', 'string']}]
     """  # noqa: E501
-    return _resolve(json.loads(text), {}, "", 0)
+    schema = _resolve(json.loads(text), {}, "", 0)
+    _check_extent(schema)
+    return schema
+
+
+def _check_extent(schema: Json) -> None:
+    """Passes when a walk through the schema comes to its end soon. Types that use one another by name can make a few
+    lines mean more types than can be counted.
+    """
+    pending, count = [(schema, 0)], 0
+    while pending:
+        piece, depth = pending.pop()
+        count += 1
+        if depth > MOST_DEPTH:
+            raise AvroError("its schema is nested too deeply")
+        if count > MOST_TYPES:
+            raise AvroError(f"its schema has more than {MOST_TYPES} types")
+        pending += [(inner, depth + 1) for inner in _inside(piece)]
+
+
+def _inside(schema: Json) -> list[Json]:
+    """The types that a type consists of."""
+    if isinstance(schema, list):
+        return schema
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "record":
+        return [field["type"] for field in schema["fields"]]
+    return [schema[key] for key, of in (("items", "array"), ("values", "map")) if kind == of]
 
 
 def _resolve(schema: Json, known: dict[str, Json], space: str, depth: int) -> Json:
