@@ -314,6 +314,33 @@ def test_files_of_another_table_are_not_read(server: EmbeddedCatalog) -> None:
     assert outcome(send(server.uri, forge(late, snapshot_of(foreign)["manifest-list"]))) == CONFLICT
 
 
+def test_what_is_known_of_another_table_is_not_used(server: EmbeddedCatalog) -> None:
+    """Its list would be copied into a folder that the writer may read."""
+    table, other = open_table(server.uri), open_table(server.uri, "other")
+    for request in [prepare(other), prepare(other)]:
+        assert send(server.uri, request, "other").status == 200
+    late, head = prepare(table), prepare(table)
+    theirs = Client(server.uri).load("other")["metadata"]["snapshots"][-1]["manifest-list"]
+    assert send(server.uri, forge(head, theirs)).status == 200
+    assert outcome(send(server.uri, late)) == CONFLICT
+
+
+def test_a_list_that_was_read_in_a_newer_format_is_read_again_in_the_older_one(server: EmbeddedCatalog) -> None:
+    """A table is upgraded, dropped, and registered as it was before: its files are the same."""
+    open_table(server.uri)
+    client = Client(server.uri)
+    stale = load(server.uri)
+    for _ in range(2):
+        assert send(server.uri, prepare(load(server.uri))).status == 200
+    before, late = client.load()["metadata-location"], prepare(stale)
+    commit(server, {"action": "upgrade-format-version", "format-version": 3})
+    assert outcome(send(server.uri, prepare(stale))) == CONFLICT  # now the head is known
+    assert client.delete("/namespaces/ns/tables/t").status == 204
+    assert client.post("/namespaces/ns/register", {"name": "t", "metadata-location": before}).status == 200
+    assert send(server.uri, late).status == 200
+    assert len(file_paths(load(server.uri))) == 3
+
+
 @pytest.mark.parametrize("kind", ["missing", "a folder", "noise", "cut", "a link", "dots", "no location"])
 def test_a_list_that_cannot_be_read_leaves_a_conflict(server: EmbeddedCatalog, tmp_path: Path, kind: str) -> None:
     table = open_table(server.uri)

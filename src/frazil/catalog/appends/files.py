@@ -1,8 +1,8 @@
 """Reads what a rebase needs, within limits: the manifest lists of head, parent and client, and the manifests that the
 client adds.
 
-Clients name these files, so each must lie in the table's own folders. What was read is kept by its path: the files
-never change. A file that cannot be read, for whatever reason, leaves the append the conflict that it is.
+Clients name these files, so each must lie in the table's own folders. What was read for a table is kept by its path:
+the files never change. A file that cannot be read, for whatever reason, leaves the append the conflict that it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from frazil.catalog.appends.avro import AvroFile, open_avro
@@ -40,35 +40,37 @@ V = TypeVar("V")
 
 
 class Kept(Generic[V]):
-    """The most recently used values by path, up to a number of bytes."""
+    """The most recently used values by key, up to a number of bytes."""
 
     def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
-        self._values: OrderedDict[str, tuple[V, int]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> V | None:
+    def get(self, key: Hashable) -> V | None:
         with self._lock:
-            if path not in self._values:
+            if key not in self._values:
                 return None
-            self._values.move_to_end(path)
-            return self._values[path][0]
+            self._values.move_to_end(key)
+            return self._values[key][0]
 
-    def find(self, paths: Iterable[str]) -> list[V | None]:
+    def find(self, keys: Iterable[Hashable]) -> list[V | None]:
         """The same for many, of which none counts as used."""
         with self._lock:
-            return [self._values[path][0] if path in self._values else None for path in paths]
+            return [self._values[key][0] if key in self._values else None for key in keys]
 
-    def put(self, path: str, value: V, size: int) -> None:
+    def put(self, key: Hashable, value: V, size: int) -> None:
         with self._lock:
-            self._bytes += size - self._values.pop(path, (None, 0))[1]
-            self._values[path] = (value, size)
+            self._bytes += size - self._values.pop(key, (None, 0))[1]
+            self._values[key] = (value, size)
             while self._bytes > self._max_bytes and len(self._values) > 1:
                 self._bytes -= self._values.popitem(last=False)[1][1]
 
 
 class Known:
-    """What was read of manifest lists and manifests, of all tables."""
+    """What was read of manifest lists and manifests. A key has the folders and the format version of the table besides
+    the path: what one table may read, or reads in one way, another may not.
+    """
 
     def __init__(self) -> None:
         self.lists: Kept[ManifestList] = Kept()
@@ -97,6 +99,7 @@ class _Files:
         self._own = OwnFolders(tuple(map(parse_location, folders)))
         self._read, self._known, self._metadata = read, known, metadata
         self._version: int = metadata["format-version"]
+        self._scope = (self._version, *folders)
         self._room = MANIFESTS_UNPACKED_BYTES
 
     def rebase(self, append: Append, base: Base, uuid: str) -> Rebased:
@@ -110,7 +113,7 @@ class _Files:
         self._check_new([manifest.files for manifest in added], newer_manifests(head, parent, self._version))
         location = f"{metadata_folder(self._metadata)}/snap-{append.snapshot_id}-0-{uuid}.avro"
         rebased = rebase(self._metadata, append, added, head=base.head, manifests=head, location=location)
-        self._known.lists.put(location, rebased.manifests, rebased.manifests.nbytes)
+        self._known.lists.put((self._scope, location), rebased.manifests, rebased.manifests.nbytes)
         for manifest in added:
             self._keep_paths(manifest.listed.path, manifest.files.paths)
         return rebased
@@ -130,10 +133,10 @@ class _Files:
         return file
 
     def _list(self, location: str) -> ManifestList:
-        manifests = self._known.lists.get(location)
+        manifests = self._known.lists.get((self._scope, location))
         if manifests is None:
             manifests = read_list(self._open_list(location), self._version)
-            self._known.lists.put(location, manifests, manifests.nbytes)
+            self._known.lists.put((self._scope, location), manifests, manifests.nbytes)
         return manifests
 
     def _added(self, listed: Listed, append: Append) -> AddedFiles:
@@ -149,7 +152,7 @@ class _Files:
         paths = {path for files in added for path in files.paths}
         if len(paths) != sum(len(files.paths) for files in added):
             raise NotRebased("it adds a data file twice")
-        known = self._known.paths.find([listed.path for listed in newer])
+        known = self._known.paths.find([(self._scope, listed.path) for listed in newer])
         unread = [listed.path for listed, others in zip(newer, known, strict=True) if others is None]
         if len(unread) > MOST_NEWER:
             raise NotRebased(f"{len(newer)} manifests have come to the branch since it looked")
@@ -163,4 +166,4 @@ class _Files:
         return paths
 
     def _keep_paths(self, manifest: str, paths: frozenset[str]) -> None:
-        self._known.paths.put(manifest, paths, (len(paths) + 1) * PATH_BYTES + sum(map(len, paths)))
+        self._known.paths.put((self._scope, manifest), paths, (len(paths) + 1) * PATH_BYTES + sum(map(len, paths)))
