@@ -55,14 +55,17 @@ def _commit_all(ctx: Context, warehouse: Warehouse, tickets: Sequence[Ticket]) -
         for _ in range(FREE_TRIES + len(tickets)):
             if len(waiting) < 2 or _commit_group(ctx, warehouse, waiting):
                 break
-            waiting = [ticket for ticket in waiting if not ticket.done]
-        for ticket in tickets:
-            if not ticket.done:
-                _commit_alone(ctx, warehouse, ticket)
+            waiting = _open(waiting)
+        for ticket in _open(tickets):
+            _commit_alone(ctx, warehouse, ticket)
     finally:
-        for ticket in tickets:
-            if not ticket.done:  # an error that is not ours: what it has left is not known
-                ticket.error = CommitUnknown(f"The commit of {ticket.change.name} was interrupted")
+        for ticket in _open(tickets):  # an error that is not ours: what it has left is not known
+            ticket.error = CommitUnknown(f"The commit of {ticket.change.name} was interrupted")
+
+
+def _open(tickets: Sequence[Ticket]) -> list[Ticket]:
+    """Those that have no outcome yet."""
+    return [ticket for ticket in tickets if not ticket.done]
 
 
 def _commit_alone(ctx: Context, warehouse: Warehouse, ticket: Ticket) -> None:
@@ -95,11 +98,11 @@ def _commit_group(ctx: Context, warehouse: Warehouse, tickets: Sequence[Ticket])
         left.ticket.error = left.cause
         return False
     except CommitUnknown as exc:
-        for ticket in tickets:
+        for ticket in _open(tickets):
             ticket.error = refused.get(ticket) or CommitUnknown(exc.message, hint=exc.hint)
         return True
     except Unavailable as exc:  # nothing was committed: the reasons of the refused ones may never have been true
-        for ticket in tickets:
+        for ticket in _open(tickets):
             ticket.error = Unavailable(exc.message, hint=exc.hint)
         return True
     except CatalogError:
@@ -122,8 +125,10 @@ def _plan(
     name = tickets[0].change.name
     relation, access_version = relations.find_with_version(ctx.database.read(), warehouse.name, name)
     base = load_base(ctx, name, relation)
-    metadata, members, moved = base.metadata, list[Ticket](), []
+    metadata, members, moved, keys = base.metadata, list[Ticket](), [], set[str | None]()
     for ticket in tickets:
+        if ticket.request.key in keys:  # another one has it: alone, it sees what became of that
+            continue
         try:
             ctx.gate.confirm(ticket.request, access_version)
             location = None if members else base.location
@@ -137,6 +142,7 @@ def _plan(
         if decided is not None:
             metadata = decided
             members.append(ticket)
+            keys |= {ticket.request.key} - {None}
             moved += [rebased] if rebased is not None else []
     if len(members) < 2:
         return None, members
