@@ -153,6 +153,7 @@ REFUSED: dict[str, Edit] = {
     "the same requirement twice": lambda body: body["requirements"].append(body["requirements"][1]),
     "a requirement of another branch": require(type="assert-ref-snapshot-id", ref="audit", snapshot_id=1),
     "an unknown requirement": require(type="assert-something"),
+    "a requirement whose type is a list": require(type=[]),
     "a creation": lambda body: body.update(requirements=[{"type": "assert-create"}]),
     "a new branch": lambda body: (
         body["updates"][0]["snapshot"].pop("parent-snapshot-id"),

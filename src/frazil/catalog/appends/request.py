@@ -119,7 +119,7 @@ def _check_values(snapshot: Json) -> None:
 
 def _check_guard(requirements: Sequence[Json], ref: str, parent_id: int | None) -> list[Json]:
     """The requirements besides that of the branch, which must be exactly one and about the parent."""
-    if any(requirement.get("type") not in _KNOWN_REQUIREMENTS for requirement in requirements):
+    if any(str(requirement.get("type")) not in _KNOWN_REQUIREMENTS for requirement in requirements):
         raise NotRebased("it has a requirement that is not known")
     guards = [each for each in requirements if each.get("type") == "assert-ref-snapshot-id"]
     if len(guards) != 1 or guards[0].get("ref") != ref:
