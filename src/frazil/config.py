@@ -175,7 +175,8 @@ class ServerSettings(_Section):
     allow_locations: CommaList = ()
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
     allow_overlap: bool = False
-    rebase_appends: bool = False  # for tables without the property commit.rebase-appends.enabled
+    # for tables without the property commit.rebase-appends.enabled; only where writers do nothing but append
+    rebase_appends: bool = False
     allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
     authentication: Literal["off", "keys"] = "off"
     pepper_file: Path | None = None  # of API keys; without it, next to a SQLite database

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
@@ -297,6 +300,22 @@ def test_the_same_append_sent_again_is_a_conflict(server: EmbeddedCatalog) -> No
     for request in requests:
         assert outcome(send(server.uri, request)) == CONFLICT
     assert len(snapshot_ids(server.uri)) == 2
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+@pytest.mark.parametrize(("properties", "stored"), [({}, ["first", "second"]), ({"load": "day 1"}, ["first"])])
+def test_an_overwrite_that_finds_nothing_is_an_append_unless_it_has_a_property(
+    server: EmbeddedCatalog, properties: dict[str, str], stored: list[str]
+) -> None:
+    """Its request is that of an append. With a property of its own it gets the conflict, and PyIceberg validates."""
+    schema = open_table(server.uri).schema().as_arrow()
+    catalog = load_catalog("lake", type="rest", uri=server.uri)
+    tables = [catalog.load_table("ns.t") for _ in range(2)]
+    for table, text in zip(tables, ("first", "second"), strict=True):
+        row = pa.table({"id": [1], "data": [text]}, schema=schema)
+        with contextlib.suppress(ValidationException):
+            table.overwrite(row, "id = 1", snapshot_properties=properties)
+    assert sorted(load(server.uri).scan().to_arrow()["data"].to_pylist()) == stored
 
 
 # --- hostile files ---------------------------------------------------------------------------------------------------
