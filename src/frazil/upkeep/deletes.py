@@ -134,10 +134,12 @@ def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: in
     (1, [5])
     """
     dangling = tuple(file for file in files if not file.about)
-    places: dict[tuple[int, tuple[object, ...]], list[KnownDelete]] = defaultdict(list)
+    places: dict[tuple[object, ...], list[KnownDelete]] = defaultdict(list)
     for file in files:
         if file.about and file.can_merge and file.bytes < 0.75 * target_bytes:
-            places[file.spec_id, file.partition].append(file)
+            # Deletes of a partition of NaN are found by path alone (see `delete_files`): each about one data file.
+            alone = file.about if "NaN" in file.partition else None
+            places[file.spec_id, file.partition, alone].append(file)
     bins = [
         some
         for place in places.values()

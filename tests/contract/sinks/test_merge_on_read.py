@@ -5,6 +5,7 @@ delete files are as the specification wants them.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -19,6 +20,7 @@ from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
+from pyiceberg.types import DoubleType, LongType, NestedField
 
 import frazil.sinks
 from frazil import Lake
@@ -315,6 +317,21 @@ def test_position_deletes_are_one_sorted_file_for_each_partition(catalog: Frazil
         assert file.file_path.split("/")[-2] == f"region={file.partition[0]}"
 
 
+@pytest.mark.parametrize("way", MARKS)
+def test_every_reader_finds_the_deletes_of_a_partition_of_nan(catalog: FrazilCatalog, way: str) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True), NestedField(2, "value", DoubleType(), required=False)
+    )
+    table = new_table(catalog, way, "value", schema=schema)
+    rows = [[{"id": number, "value": math.nan} for number in ids] for ids in ((1, 2, 3), (4, 5, 6), (1, 4), (2, 5))]
+    for some in rows:
+        apply(catalog, table, *some, sequence=None, op=None)
+    read = [scan_rows(catalog.load_table(table)).to_arrow(), catalog.load_table(table).scan().to_arrow()]
+    assert [sorted(result["id"].to_pylist()) for result in read] == [[1, 2, 3, 4, 5, 6]] * 2
+    maintain(catalog, table, "deletes")
+    assert sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_data_file_has_one_vector_with_all_its_deleted_rows(catalog: FrazilCatalog) -> None:
     table = new_table(catalog, VECTORS)
     apply(catalog, table, *(change(n, 1) for n in range(10)))
@@ -351,6 +368,20 @@ def test_position_deletes_of_before_an_upgrade_are_part_of_the_vector(catalog: F
     (vector,) = deletes_of(catalog, table)
     assert (vector.record_count, vector.file_path.endswith(".puffin")) == (2, True)
     assert values(catalog, table) == {0: "v2", 1: "v2"} | dict.fromkeys(range(2, 6), "v1")
+
+
+def test_an_upgrade_between_two_attempts_makes_vectors_of_them(catalog: FrazilCatalog) -> None:
+    table = new_table(catalog, "position deletes")
+    apply(catalog, table, *(change(n, 1) for n in range(6)))
+
+    def upgrade() -> None:
+        apply(catalog, table, change(9, 1), name="rival")
+        update = UpgradeFormatVersionUpdate(format_version=3)
+        catalog.commit_changes([Change(catalog.load_table(table).name(), (), (update,))])
+
+    apply(catalog, table, change(1, 2), retry=once(upgrade))
+    assert [file.file_path.rpartition(".")[2] for file in deletes_of(catalog, table)] == ["puffin"]
+    assert values(catalog, table) == {**dict.fromkeys(range(6), "v1"), 1: "v2", 9: "v1"}
 
 
 def test_rows_that_other_engines_have_deleted_are_not_updated(catalog: FrazilCatalog, table: str) -> None:

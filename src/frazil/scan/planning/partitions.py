@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundPredicate
 from pyiceberg.expressions.visitors import InclusiveProjection, bind, visit
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -40,8 +40,18 @@ def project(
     bound: BooleanExpression, spec: PartitionSpec, schema: Schema, fields: Sequence[NestedField]
 ) -> BooleanExpression:
     """A predicate on the partition that holds wherever one on the columns can hold; bound to the partition fields."""
-    projected = visit(bound, InclusiveProjection(schema, spec, True))
+    projected = visit(bound, _Projection(schema, spec, True))
     return bind(Schema(*fields), projected, True)
+
+
+class _Projection(InclusiveProjection):
+    """PyIceberg's, which takes the day after 9999-12-31 for `> 9999-12-31`, and the day before the first for `<`."""
+
+    def visit_bound_predicate(self, predicate: BoundPredicate) -> BooleanExpression:
+        try:
+            return super().visit_bound_predicate(predicate)
+        except OverflowError:  # Python has no such date: the partitions say nothing
+            return AlwaysTrue()
 
 
 def python_values(values: pa.Array, field: NestedField) -> list[object]:

@@ -4,7 +4,7 @@ partition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import Lock
 
@@ -108,6 +108,7 @@ class Residuals:
 
 # a predicate on a partition field, bound; or what it always is; None if nothing can be said
 Projected = BooleanExpression | None
+Projection = Callable[[str, BoundPredicate], UnboundPredicate | None]
 
 
 class _Evaluator(ResidualEvaluator):
@@ -145,13 +146,19 @@ class _Evaluator(ResidualEvaluator):
         if not isinstance(bound, BoundPredicate):
             return bound, []
         fields = self.spec.fields_by_source_id(bound.term.ref().field.field_id)
-        pairs = [
-            (field.transform.strict_project(field.name, bound), field.transform.project(field.name, bound))
+        return bound, [
+            (
+                self._bind(field.transform.strict_project, field.name, bound),
+                self._bind(field.transform.project, field.name, bound),
+            )
             for field in fields
         ]
-        return bound, [(self._bind(surely), self._bind(maybe)) for surely, maybe in pairs]
 
-    def _bind(self, projected: UnboundPredicate | None) -> Projected:
+    def _bind(self, project: Projection, name: str, bound: BoundPredicate) -> Projected:
+        try:
+            projected = project(name, bound)
+        except OverflowError:  # `<= 9999-12-31` asks for the day after, and Python has none
+            return None
         return None if projected is None else projected.bind(self._partition, case_sensitive=self.case_sensitive)
 
     def _ask(self, projected: Projected) -> Projected:

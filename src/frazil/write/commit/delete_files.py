@@ -8,6 +8,7 @@ file. A vector stands for every position that is deleted in its data file, so it
 
 from __future__ import annotations
 
+import math
 import struct
 import uuid
 import zlib
@@ -53,9 +54,20 @@ class DeletedRows:
     partition: Record
 
     @property
-    def place(self) -> tuple[int, str]:
-        """The spec and the partition, to be compared: 0.0 and -0.0 are different partitions, NaN is one."""
-        return self.spec_id, repr([self.partition[at] for at in range(len(self.partition))])
+    def place(self) -> tuple[int, str, str | None]:
+        """Rows of one place share a delete file: those of a partition, where 0.0 and -0.0 are different.
+
+        A data file of a partition with NaN has one of its own. PyIceberg looks partitions up, and NaN is not equal to
+        itself: there it finds the deletes only by the path that is both of their bounds.
+        """
+        values = [self.partition[at] for at in range(len(self.partition))]
+        return self.spec_id, repr(values), self.path if self.has_nan else None
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether NaN is among the values of the partition."""
+        values = (self.partition[at] for at in range(len(self.partition)))
+        return any(isinstance(value, float) and math.isnan(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ def write_position_deletes(
     io: FileIO, layout: TableLayout, deleted: Sequence[DeletedRows], *, most_rows: int = MOST_ROWS
 ) -> list[DataFile]:
     """One position delete file for each partition that has deleted rows; more, if there are too many for one."""
-    places: dict[tuple[int, str], list[DeletedRows]] = defaultdict(list)
+    places: dict[tuple[int, str, str | None], list[DeletedRows]] = defaultdict(list)
     for rows in deleted:
         places[rows.place].append(rows)
     files: list[DataFile] = []
@@ -160,10 +172,17 @@ def write_vectors(io: FileIO, layout: TableLayout, deleted: Sequence[DeletedRows
             referenced_data_file=rows.path,
             content_offset=blob.offset,
             content_size_in_bytes=blob.length,
+            **_path_bounds(rows),
         )
         file.spec_id = rows.spec_id
         files.append(file)
     return files
+
+
+def _path_bounds(rows: DeletedRows) -> dict[str, dict[int, bytes]]:
+    """The bounds of a vector: none, as others write it, but where PyIceberg would not find it (see `place`)."""
+    bounds = {PATH_ID: rows.path.encode()}
+    return {"lower_bounds": bounds, "upper_bounds": bounds} if rows.has_nan else {}
 
 
 def _blob(rows: DeletedRows) -> Blob:

@@ -95,7 +95,8 @@ class Marking:
     @property
     def key(self) -> tuple[object, ...]:
         """What the delete files depend on: they serve later attempts as long as it is the same."""
-        return tuple((*rows.file.state, rows.is_dropped, rows.positions.tobytes()) for rows in self.marked)
+        marked = tuple((*rows.file.state, rows.is_dropped, rows.positions.tobytes()) for rows in self.marked)
+        return (self._has_vectors, *marked)  # format 3 takes no new position delete files
 
     def write(self) -> tuple[DataFile, ...]:
         """The delete files."""

@@ -6,16 +6,27 @@ from __future__ import annotations
 
 import io
 import re
+from datetime import date
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
-from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThan, In, IsNull
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import IdentityTransform, MonthTransform, UnknownTransform, VoidTransform, YearTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType
 from rich.console import Console
 
 from frazil.errors import ManifestUnreadable, ScanError
@@ -45,6 +56,28 @@ def plan(table: MadeTable, expr: Any = None, **more: Any) -> Any:
     return Planner(
         table.state, table.cache(), ScanRequest(filter=AlwaysTrue() if expr is None else expr, **more)
     ).plan()
+
+
+@pytest.mark.parametrize(
+    ("compare", "day"),
+    [(LessThan, date.min), (LessThanOrEqual, date.max), (GreaterThan, date.max), (GreaterThanOrEqual, date.min)],
+)
+@pytest.mark.parametrize("transform", [YearTransform(), MonthTransform()])
+def test_the_first_and_the_last_day_of_all_are_compared_with_partitions(
+    tmp_path: Path, compare: Any, day: date, transform: Any
+) -> None:
+    schema = Schema(NestedField(1, "day", DateType()))
+    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"))
+    ends = [(end - date(1970, 1, 1)).days for end in (date.min, date.max)]
+    files = [
+        MadeFile(f"f{at}", [{"day": at}], spec, (transform.transform(DateType())(at),), Stats(bounds=False))
+        for at in ends
+    ]
+    table = MadeTable(tmp_path, schema, [spec])
+    table.append(files)
+    # Of the day before the first and the day after the last, partitions say nothing.
+    assert len(list(plan(table, compare("day", day)).tasks())) == 2
+    assert [task.path for task in plan(table, EqualTo("day", day)).tasks()] == [f"f{(day - date(1970, 1, 1)).days}"]
 
 
 def test_the_report_says_which_term_skipped_what(tmp_path: Path) -> None:
