@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,14 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.database import Database
+from frazil.catalog.upkeep.scores import Scores
+from frazil.catalog.upkeep.table_run import TableRun
 from frazil.catalog.upkeep.worker import UpkeepWorker
 from frazil.client import FrazilCatalog
+from frazil.config import UpkeepSettings
+from frazil.upkeep import Debt, Halt, now_ms
 from tests.contract.upkeep_lake import Kept, with_deleted_rows
-from tests.kit.upkeep import make_worker, own_database, run_of, status_of
+from tests.kit.upkeep import connector, make_worker, own_database, run_of, status_of
 
 
 @pytest.fixture
@@ -204,3 +208,80 @@ def test_a_stopped_worker_commits_nothing_more_and_gives_the_lease_back(
     status = status_of(opened, "lake.t")
     assert (status["lease"], status["state"], status["last_run"]["outcome"]) == (None, "due", "stopped")
     assert (kept.on_disk(), len(kept.paths())) == (before, 6)
+
+
+def expiring(lake: FrazilCatalog, **properties: str) -> Kept:
+    """Small files, and snapshots that may all expire."""
+    kept = small_files(lake, **{"history.expire.max-snapshot-age-ms": "0"}, **properties)
+    for number in range(20, 40):
+        kept.append(number)
+    return kept
+
+
+def at_first(step: str, action: Callable[[], object]) -> Callable[[str], None]:
+    """Does something when a worker comes to a step for the first time."""
+    actions = [action]
+
+    def on_step(reached: str) -> None:
+        if reached == step and actions:
+            actions.pop()()
+
+    return on_step
+
+
+def test_a_table_that_is_turned_off_in_the_middle_of_a_run_keeps_its_snapshots(
+    server: EmbeddedCatalog, lake: FrazilCatalog, opened: Database
+) -> None:
+    kept, worker = expiring(lake), make_worker(opened, server.properties)
+    off = {"upkeep.enabled": "false"}
+    worker.on_step = at_first(
+        "compact begins", lambda: kept.live.transaction().set_properties(off).commit_transaction()
+    )
+    worker.run(once=True)
+    assert (len(kept.live.metadata.snapshots), status_of(opened, "lake.t")["state"]) == (27, "off")
+    run = run_of(opened, "lake.t")
+    assert run is not None
+    assert (run["outcome"], run["message"]) == ("stopped", "upkeep of the table was turned off")
+
+
+def test_a_run_goes_on_with_no_other_table_that_has_taken_the_name(
+    server: EmbeddedCatalog, lake: FrazilCatalog, opened: Database
+) -> None:
+    kept, worker = expiring(lake), make_worker(opened, server.properties)
+
+    def recreate() -> None:
+        lake.rename_table("lake.t", "lake.old")
+        expiring(lake, **{"upkeep.enabled": "false"})
+
+    worker.on_step = at_first("after commit", recreate)
+    worker.run(once=True)
+    assert len(kept.live.metadata.snapshots) == 26
+    assert (status_of(opened, "lake.old")["last_run"] or {})["message"] == "lake.t: another table has this name by now"
+    assert status_of(opened, "lake.t")["state"] == "off"
+
+
+@pytest.mark.parametrize("hours", [-24 * 365, 24 * 365])
+def test_snapshots_expire_only_when_they_are_old_by_both_clocks(
+    server: EmbeddedCatalog, lake: FrazilCatalog, hours: int
+) -> None:
+    kept = small_files(lake)
+    work = TableRun(
+        connector(server.properties)("default"),
+        kept.identifier,
+        UpkeepSettings(),
+        Halt(),
+        clock_ms=lambda: now_ms() + hours * 3_600_000,
+    )
+    run = work.run(Debt(steps={"expire": 1.0}))
+    assert (run.outcome, len(kept.live.metadata.snapshots)) == ("nothing", 6)
+
+
+def test_tables_that_share_a_uuid_are_scored_once(overlapping: EmbeddedCatalog, opened: Database) -> None:
+    lake = FrazilCatalog("lake", **overlapping.properties)
+    lake.create_namespace("lake")
+    kept = small_files(lake)
+    lake.register_table("lake.copy", kept.live.metadata_location)
+    kept.append(9)
+    scores = Scores(opened, connector(overlapping.properties))
+    assert [scores.update(), scores.update()] == [2, 0]
+    assert [status_of(opened, name)["state"] for name in ("lake.t", "lake.copy")] == ["error", "error"]

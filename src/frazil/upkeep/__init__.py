@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.upkeep.policy import Policy
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
-    from frazil.upkeep.steps import MUCH_BYTES, STEPS, Keeper, StepPlan, StepReport
+    from frazil.upkeep.steps import MUCH_BYTES, STEPS, Keeper, StepPlan, StepReport, now_ms
 
 __all__ = [
     "MOST_FACTOR",
@@ -47,6 +47,7 @@ __all__ = [
     "Stopped",
     "debt_of",
     "every_table",
+    "now_ms",
     "own_file_io",
 ]
 

@@ -76,8 +76,18 @@ def list_all(sql: Sql) -> list[Kept]:
 
 
 def list_changed(sql: Sql, *, rescore_ms: int, limit: int) -> list[Kept]:
-    """Tables whose pointer has moved since they were scored, or whose score is older than that."""
-    condition = " AND (u.table_uuid IS NULL OR u.metadata_location <> r.metadata_location OR u.scored_ms <= {now} - ?)"
+    """Tables whose pointer has moved since they were scored, or whose score is older than that.
+
+    Of tables that share one UUID, and so one score, the pointer of one is always another: they wait for their time.
+    """
+    shared = (
+        "SELECT 1 FROM relations o WHERE o.uuid = r.uuid AND o.kind = 'table' "
+        "AND o.metadata_location <> r.metadata_location"
+    )
+    condition = (
+        " AND (u.table_uuid IS NULL OR u.scored_ms <= {now} - ? "
+        f"OR (u.metadata_location <> r.metadata_location AND NOT EXISTS ({shared})))"
+    )
     return _select(sql, f"{condition} ORDER BY COALESCE(u.scored_ms, 0) LIMIT ?", rescore_ms, limit)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from frazil import metrics
 from frazil.catalog.upkeep.record import REMOVING, Memory, Run
 from frazil.config import UpkeepSettings
-from frazil.errors import CommitConflict, FrazilError
+from frazil.errors import CommitConflict, FrazilError, UpkeepError
 from frazil.logs import redact
 from frazil.upkeep import (
     MUCH_BYTES,
@@ -29,10 +29,12 @@ from frazil.upkeep import (
     StepPlan,
     StepReport,
     Stopped,
+    now_ms,
 )
 from frazil.write.commit import RetryPolicy
 
 if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.typedef import Identifier
 
     from frazil.client import FrazilCatalog
@@ -74,13 +76,15 @@ class TableRun:
     owner: str = ""
     large: Callable[[], Engine] | None = None  # where much is rewritten: Spark
     on_step: Callable[[str], None] = lambda _: None  # is called at each step of a commit
+    uuid: str | None = None  # of the table that was scored
+    clock_ms: Callable[[], int] = now_ms  # the database's, which all workers share
     conflicts: int = 0
     _reports: list[StepReport] = field(default_factory=list)
     _looked: dict[str, Look] = field(default_factory=dict)
 
     def run(self, debt: Debt) -> Run:
         """What was done; an error ends the run and is in its message."""
-        start, at_ms, outcome, message = time.monotonic(), time.time_ns() // 1_000_000, "failed", None
+        start, at_ms, outcome, message = time.monotonic(), self.clock_ms(), "failed", None
         try:
             self._run(debt, at_ms)
             outcome = self._outcome()
@@ -99,16 +103,20 @@ class TableRun:
         self._count(run)
         return run
 
-    def _run(self, debt: Debt, now_ms: int) -> None:
-        metadata = self.catalog.load_table(self.identifier).metadata
-        policy = Policy.of(metadata.properties, table=".".join(self.identifier))
-        orphans = wants_orphans(policy, self.settings, self.memory, now_ms=now_ms)
+    def _run(self, debt: Debt, at_ms: int) -> None:
+        metadata, policy = self._load()
+        orphans = wants_orphans(policy, self.settings, self.memory, now_ms=at_ms)
         if orphans:
-            self.memory = replace(self.memory, orphans_ms=now_ms)
+            self.memory = replace(self.memory, orphans_ms=at_ms)
         look = Look.at(metadata)
         budget = Budget(self.settings.share, self.settings.bytes_per_second, self.halt)
-        keeper = Keeper(self.catalog, self.identifier, PacedEngine(budget), self._retry())
+        # What is removed must be old by both clocks: one that is wrong must not make a file of a running job an orphan.
+        keeper = Keeper(
+            self.catalog, self.identifier, PacedEngine(budget), self._retry(), lambda: min(self.clock_ms(), now_ms())
+        )
         for step in choose_steps(debt, orphans=orphans):
+            if self._reports:
+                self._load()  # a step can take hours: the table may be off, or another one, by now
             self._looked |= {step: look} if look is not None else {}
             budget.begin()
             plan = keeper.plan(step)
@@ -119,6 +127,16 @@ class TableRun:
                 self.on_step(f"{step} begins")
                 self._reports.append(keeper.perform(plan))
                 budget.spend()
+
+    def _load(self) -> tuple[TableMetadata, Policy]:
+        """The table and its rules, while it is the one that was scored and may be maintained."""
+        metadata, name = self.catalog.load_table(self.identifier).metadata, ".".join(self.identifier)
+        if self.uuid is not None and str(metadata.table_uuid) != self.uuid:
+            raise UpkeepError(f"{name}: another table has this name by now", table=name)
+        policy = Policy.of(metadata.properties, table=name)
+        if not is_enabled(policy, self.settings):
+            raise Stopped("upkeep of the table was turned off")
+        return metadata, policy
 
     def _engine(self, plan: StepPlan, budget: Budget) -> Engine:
         """Spark for a compaction that `frazil maintain` would suggest it for; else this process."""

@@ -47,6 +47,12 @@ def new_owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
 
 
+def _clock_from(start_ms: int) -> Callable[[], int]:
+    """The database's clock, which showed this just now."""
+    started = time.monotonic()
+    return lambda: start_ms + int((time.monotonic() - started) * 1000)
+
+
 @dataclass
 class UpkeepWorker:
     """One worker. `run` works until `stop` is called, from a signal's handler or from another thread."""
@@ -141,7 +147,7 @@ class UpkeepWorker:
         log.info("%s: upkeep: %s", now.label, "; ".join(debt.reasons), extra={"fields": facts})
         catalog, memory = self._catalog(now.warehouse), memory_of(now.run)
         work = TableRun(catalog, now.identifier, self.settings, self._run_halt, memory, self.owner, self.large)
-        work.on_step = self.on_step
+        work.on_step, work.uuid, work.clock_ms = self.on_step, now.uuid, _clock_from(now.now_ms)
         return work.run(debt)
 
     def _finish(self, lease: Lease, table: Kept, run: Run | None) -> None:
