@@ -137,8 +137,9 @@ def choose_deletes(table: str, files: Sequence[KnownDelete], *, target_bytes: in
     places: dict[tuple[object, ...], list[KnownDelete]] = defaultdict(list)
     for file in files:
         if file.about and file.can_merge and file.bytes < 0.75 * target_bytes:
-            # Deletes of a partition of NaN are found by path alone (see `delete_files`): each about one data file.
-            alone = file.about if "NaN" in file.partition else None
+            # In partitions of floating point, a delete file is about one data file (see `DeletedRows.needs_path`).
+            has_floats = any(isinstance(value, float) or value == "NaN" for value in file.partition)
+            alone = file.about if has_floats else None
             places[file.spec_id, file.partition, alone].append(file)
     bins = [
         some

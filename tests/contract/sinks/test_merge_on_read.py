@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -330,6 +331,23 @@ def test_every_reader_finds_the_deletes_of_a_partition_of_nan(catalog: FrazilCat
     assert [sorted(result["id"].to_pylist()) for result in read] == [[1, 2, 3, 4, 5, 6]] * 2
     maintain(catalog, table, "deletes")
     assert sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+
+
+def test_deletes_hold_in_partitions_that_another_writer_has_cut_to_32_bits(catalog: FrazilCatalog) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "value", DoubleType()))
+    table = new_table(catalog, "position deletes", "value", schema=schema)
+    with catalog.load_table(table).transaction() as transaction:
+        transaction.set_properties({"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"})
+    for ids in ((1, 2, 3), (4, 5, 6), (7, 8, 9)):  # PyIceberg merges the manifests
+        catalog.load_table(table).append(pa.table({"id": ids, "value": [0.1] * 3}))
+    for some in ((1, 4), (2, 5), (7, 8, 9)):  # the last ones take a file out of the manifest, which is written again
+        apply(catalog, table, *({"id": number, "value": 0.1} for number in some), sequence=None, op=None)
+    # While there are position deletes, no partition gets another value: the deletes of other engines have the old one.
+    data = entries_of(catalog, table, ManifestContent.DATA)
+    assert {entry.data_file.partition[0] for entry in data} == {0.1, 0.10000000149011612}
+    maintain(catalog, table, "deletes", "manifests")
+    read = [scan_rows(catalog.load_table(table)).to_arrow(), catalog.load_table(table).scan().to_arrow()]
+    assert [sorted(result["id"].to_pylist()) for result in read] == [list(range(1, 10))] * 2
 
 
 def test_a_data_file_has_one_vector_with_all_its_deleted_rows(catalog: FrazilCatalog) -> None:

@@ -2,13 +2,13 @@
 format 3.
 
 Format 2 gets one file per partition and commit, in the order of paths and positions, with whole paths as its bounds:
-readers skip it for data files outside of them. Format 3 gets one vector per data file, all of a commit in one Puffin
-file. A vector stands for every position that is deleted in its data file, so it takes the place of older ones.
+readers skip it for data files outside of them. In partitions of floating point, it is one per data file. Format 3 gets
+one vector per data file, all of a commit in one Puffin file. A vector stands for every position that is deleted in its
+data file, so it takes the place of older ones.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 import uuid
 import zlib
@@ -55,19 +55,21 @@ class DeletedRows:
 
     @property
     def place(self) -> tuple[int, str, str | None]:
-        """Rows of one place share a delete file: those of a partition, where 0.0 and -0.0 are different.
-
-        A data file of a partition with NaN has one of its own. PyIceberg looks partitions up, and NaN is not equal to
-        itself: there it finds the deletes only by the path that is both of their bounds.
-        """
-        values = [self.partition[at] for at in range(len(self.partition))]
-        return self.spec_id, repr(values), self.path if self.has_nan else None
+        """Rows of one place share a delete file: those of a partition, where 0.0 and -0.0 are different."""
+        return self.spec_id, repr(self._values), self.path if self.needs_path else None
 
     @property
-    def has_nan(self) -> bool:
-        """Whether NaN is among the values of the partition."""
-        values = (self.partition[at] for at in range(len(self.partition)))
-        return any(isinstance(value, float) and math.isnan(value) for value in values)
+    def needs_path(self) -> bool:
+        """Whether readers must find the deletes by the path of their data file, which is both of their bounds.
+
+        In partitions of floating point they may not find them by the partition: PyIceberg looks it up, and NaN is not
+        equal to itself; and a manifest may say 0.1 today that said 0.10000000149011612 yesterday (see `entries`).
+        """
+        return any(isinstance(value, float) for value in self._values)
+
+    @property
+    def _values(self) -> list[object]:
+        return [self.partition[at] for at in range(len(self.partition))]
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,9 @@ def write_vectors(io: FileIO, layout: TableLayout, deleted: Sequence[DeletedRows
 
 
 def _path_bounds(rows: DeletedRows) -> dict[str, dict[int, bytes]]:
-    """The bounds of a vector: none, as others write it, but where PyIceberg would not find it (see `place`)."""
+    """The bounds of a vector: none, as others write it, but where PyIceberg would not find it."""
     bounds = {PATH_ID: rows.path.encode()}
-    return {"lower_bounds": bounds, "upper_bounds": bounds} if rows.has_nan else {}
+    return {"lower_bounds": bounds, "upper_bounds": bounds} if rows.needs_path else {}
 
 
 def _blob(rows: DeletedRows) -> Blob:

@@ -100,6 +100,9 @@ def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry
 
     Earlier versions, and others that use PyIceberg 0.12, wrote 0.10000000149011612 for 0.1. All rows of an identity
     partition have its value, so the bounds of the column tell what it was.
+
+    Position deletes lie in the partition of their data files, and nothing tells its own value for them: while there are
+    any, all stays as it is.
     """
     for place, partition_field in enumerate(table.metadata.specs()[spec_id].fields):
         sources = [
@@ -108,6 +111,8 @@ def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry
         is_double = any(isinstance(field.field_type, DoubleType) for field in sources)
         if not isinstance(partition_field.transform, IdentityTransform) or not is_double:
             continue
+        if _has_position_deletes(table.metadata):
+            return
         for file in (entry.data_file for entry in entries):
             bound = (file.lower_bounds or {}).get(partition_field.source_id)
             if (
@@ -118,6 +123,17 @@ def _restore_doubles(table: Table, spec_id: int, entries: Sequence[ManifestEntry
                 (value,) = struct.unpack("<d", bound)
                 if file.partition[place] not in (None, value) and file.partition[place] == _as_float(value):
                     file.partition[place] = value
+
+
+def _has_position_deletes(metadata: TableMetadata) -> bool:
+    """Whether the head of a branch or tag may have position deletes."""
+    heads = [metadata.snapshot_by_name(ref) for ref in metadata.refs]
+    counts = [
+        head.summary["total-position-deletes"] if head.summary is not None else None
+        for head in heads
+        if head is not None
+    ]
+    return any(number != "0" for number in counts)
 
 
 def _as_float(value: float) -> float:
