@@ -21,7 +21,7 @@ from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
-from pyiceberg.types import DoubleType, LongType, NestedField
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampNanoType
 
 import frazil.sinks
 from frazil import Lake
@@ -400,6 +400,26 @@ def test_an_upgrade_between_two_attempts_makes_vectors_of_them(catalog: FrazilCa
     apply(catalog, table, change(1, 2), retry=once(upgrade))
     assert [file.file_path.rpartition(".")[2] for file in deletes_of(catalog, table)] == ["puffin"]
     assert values(catalog, table) == {**dict.fromkeys(range(6), "v1"), 1: "v2", 9: "v1"}
+
+
+def test_keys_of_nanoseconds_are_told_apart(catalog: FrazilCatalog) -> None:
+    schema = Schema(NestedField(1, "at", TimestampNanoType(), required=True), NestedField(2, "value", StringType()))
+    table = new_table(catalog, VECTORS, schema=schema)
+    for value in ("old", "new"):
+        moments = pa.array([1_700_000_000_000_000_001, 1_700_000_000_000_000_002], pa.timestamp("ns"))
+        rows = pa.table([moments[: 1 if value == "new" else 2]], ["at"])
+        with open_sink(catalog, table, key=["at"], sequence=None, op=None) as sink:
+            sink.write(rows.append_column("value", pa.array([value] * len(rows))))
+    assert sorted(scan_rows(catalog.load_table(table)).to_arrow()["value"].to_pylist()) == ["new", "old"]
+
+
+def test_nan_is_the_highest_sequence_in_a_batch_and_in_the_table(catalog: FrazilCatalog, table: str) -> None:
+    with catalog.load_table(table).update_schema() as update:
+        update.add_column("order", DoubleType())
+    for order, value in ((5.0, "first"), (math.nan, "nan"), (9.0, "late"), (math.nan, "again")):
+        row = {"id": 1, "region": "north", "value": value, "order": order}
+        apply(catalog, table, row, {**row, "order": 0.0, "value": "lower"}, sequence="order", op=None)
+    assert values(catalog, table) == {1: "again"}
 
 
 def test_rows_that_other_engines_have_deleted_are_not_updated(catalog: FrazilCatalog, table: str) -> None:

@@ -88,7 +88,7 @@ class Changes:
             return numbers, numbers.slice(0, 0), positions
         stored = plain(rows.column(self.rules.sequence)).filter(is_met)
         # A stored row without a sequence is older than any change.
-        late = pc.fill_null(pc.greater(stored, self.sequences.take(numbers)), False)
+        late = pc.fill_null(_is_higher(stored, self.sequences.take(numbers)), False)
         return numbers, numbers.filter(late), positions
 
     def apply(self, rows: pa.Table, verdicts: pa.Array) -> pa.Table:
@@ -137,6 +137,14 @@ class Changes:
                     hint="repeat the write, or open the sink again and go on from its position: they are checked again",
                 )
         return Changes(rows, rules, layout, KeyIndex.of(rows, rules.key))
+
+
+def _is_higher(stored: pa.Array, changed: pa.Array) -> pa.Array:
+    """Whether stored sequences are higher than those of the changes; NaN is the highest, as in sorting and on Spark."""
+    if not pa.types.is_floating(stored.type):
+        return pc.greater(stored, changed)
+    is_nan = pc.and_(pc.is_nan(stored), pc.invert(pc.is_nan(changed)))
+    return pc.or_(is_nan, pc.greater(stored, changed))
 
 
 def relay_columns(rows: pa.Table, old: TableLayout, new: TableLayout) -> pa.Table:

@@ -30,6 +30,8 @@ from pyiceberg.types import (
     LongType,
     NestedField,
     StringType,
+    TimestampNanoType,
+    TimestamptzNanoType,
     UUIDType,
 )
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 # Partition values of these types are written in one way only, so that whole partitions can be compared.
 _ONE_WAY = (IntegerType, LongType, DateType, StringType)
+# Values that PyIceberg compares in another order, or not at all: such keys are compared with the bounds of files alone.
+_NO_LITERAL = (UUIDType, FixedType, BinaryType, TimestampNanoType, TimestamptzNanoType)
 # PyIceberg types the constructors by the model's fields, and takes a name and a value.
 _LEAST: Any = GreaterThanOrEqual
 _MOST: Any = LessThanOrEqual
@@ -154,7 +158,7 @@ def _between(changes: pa.Table, key: Sequence[str], schema: Schema) -> BooleanEx
     """That each column of the key lies where the changes' do."""
     always_true: BooleanExpression = AlwaysTrue()
     for name in key:
-        if isinstance(schema.find_type(name), UUIDType | FixedType | BinaryType):
+        if isinstance(schema.find_type(name), _NO_LITERAL):
             continue
         try:
             ends = pc.min_max(plain(changes.column(name))).as_py()
