@@ -50,11 +50,11 @@ def warm_session(
     tell: Callable[[str], None] | None,
 ) -> SparkSession | None:
     """A session of the project's warm Spark, left when the stack ends; None if there is none that fits."""
-    from py4j.protocol import Py4JError
-
     record = read_record(settings.stack.folder.absolute() / SERVICE)
     if record is None or not settings.spark.warm or _has_spark():
         return None
+    from py4j.protocol import Py4JError
+
     conf = conf_of(settings)
     reason = _unfit(record, conf, more_jars)
     if reason is None:

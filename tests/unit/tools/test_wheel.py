@@ -16,6 +16,8 @@ def test_the_wheel_holds_the_example_the_migrations_and_no_leftovers(tmp_path: P
     )
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
+    source = [path for path in (ROOT / "src/frazil").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {str(path.relative_to(ROOT / "src")) for path in source} - set(names) == set()
     assert {"frazil/py.typed", "frazil/catalog/store/migrations/0001_initial.sql"} <= set(names)
     example = sorted(
         name.removeprefix("frazil/examples/sales/") for name in names if name.startswith("frazil/examples/sales/")
