@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -51,6 +50,8 @@ def read_secrets(folder: Path) -> dict[str, str]:
 
 def make_secrets(folder: Path) -> dict[str, str]:
     """The stack's own secrets; those that are missing are made now, under a lock, so that two starts agree."""
+    import fcntl  # not on Windows, where no stack runs, but where settings are read
+
     make_private_folder(folder)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -74,7 +75,8 @@ def make_private_folder(folder: Path) -> None:
         part.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
         if part.name == FOLDER_NAME:
             status = part.stat()
-            if status.st_uid == os.geteuid() and status.st_mode & 0o077:  # made by an earlier version
+            is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+            if is_own and status.st_mode & 0o077:  # made by an earlier version
                 part.chmod(0o700)
 
 

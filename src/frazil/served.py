@@ -35,6 +35,8 @@ class Served:
     @property
     def is_running(self) -> bool:
         """Whether a process of its id is there; another program may have the id by now."""
+        if os.name == "nt":
+            return False  # there, no server of ours runs, and signal 0 is Ctrl-C
         try:
             os.kill(self.pid, 0)
         except PermissionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
@@ -62,6 +61,8 @@ def _fill(target: Path, build: Callable[[Work], Path], lock: int) -> None:
 
 @contextmanager
 def _locked(target: Path) -> Iterator[int]:
+    import fcntl  # not on Windows, where nothing is downloaded, but where the folder has a name
+
     file = target.with_name(f".{target.name}.lock")
     lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

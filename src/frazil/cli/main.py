@@ -109,6 +109,8 @@ EXTRAS = {
     },
 }
 
+POSIX_ONLY = ("fcntl", "pwd", "resource")  # of Python itself, and not there on Windows
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called, and listed by section from a table."""
@@ -235,6 +237,9 @@ def _as_ours(exc: Exception) -> FrazilError | None:
     """An error of another library that users meet, as one of ours."""
     if isinstance(exc, ModuleNotFoundError):
         library = (exc.name or "").partition(".")[0]
+        if library in POSIX_ONLY:
+            hint = "on Windows, run it in WSL or in a container; docs/install.md says what works where"
+            return FrazilError(f"this command does not run here: this Python has no module {library}", hint=hint)
         return MissingExtra(library, extra=EXTRAS[library]) if library in EXTRAS else None
     # What a catalog answers reaches us as PyIceberg's errors. They are known by name: importing them here would
     # cost every command.

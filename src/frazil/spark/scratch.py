@@ -10,7 +10,6 @@ death, and numbers of processes come again.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import shlex
 import shutil
@@ -34,6 +33,8 @@ def scratch_conf(conf: Mapping[str, str]) -> dict[str, str]:
 @cache
 def own_folder() -> Path:
     """An empty folder in the system's temporary one, until this process ends."""
+    import fcntl  # not on Windows
+
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     held = os.open(folder / "new", os.O_CREAT | os.O_RDWR)  # never closed: the process ends, and with it the lock
     fcntl.flock(held, fcntl.LOCK_EX)
@@ -44,6 +45,8 @@ def own_folder() -> Path:
 
 def remove_left() -> None:
     """Removes the folders of processes of this user that did not come to do it."""
+    import fcntl
+
     for lock in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
         try:
             if lock.parent.lstat().st_uid == os.getuid():

@@ -78,6 +78,8 @@ class DiskCache:
 
     @contextlib.contextmanager
     def _open(self, location: str) -> Iterator[tuple[int, int]]:
+        if not hasattr(os, "pread"):
+            raise _Unusable  # Windows
         with contextlib.ExitStack() as stack:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
