@@ -107,6 +107,10 @@ class GraphLake(Runners):
         self.run("load")
 
     def change_inputs(self) -> None:
+        for name in (SALES, CUSTOMERS):
+            while not self.lake.table(name).count():  # rolled back to its start: nothing to correct or delete
+                self.note(f"{name} is empty")
+                self.land()
         changes = [self.correct, self.correct_customers, self.delete, self.delete_customers]
         change = self.chance.choice([*changes, self.roll_back, self.compact])
         self.note(change.__name__)
