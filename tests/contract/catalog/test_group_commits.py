@@ -139,7 +139,7 @@ def test_one_request_sent_twice_at_once_with_its_key_is_carried_out_once(server:
     assert len(snapshot_ids(server.uri)) == 3
 
 
-def test_two_requests_with_one_key_are_told_apart_also_when_the_database_goes_away(
+def test_a_second_request_with_a_key_is_refused_also_when_the_database_goes_away(
     server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one must not believe a record of the key that was undone."""

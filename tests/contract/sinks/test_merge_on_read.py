@@ -402,7 +402,7 @@ def test_an_upgrade_between_two_attempts_makes_vectors_of_them(catalog: FrazilCa
     assert values(catalog, table) == {**dict.fromkeys(range(6), "v1"), 1: "v2", 9: "v1"}
 
 
-def test_keys_of_nanoseconds_are_told_apart(catalog: FrazilCatalog) -> None:
+def test_keys_that_differ_by_a_nanosecond_are_different(catalog: FrazilCatalog) -> None:
     schema = Schema(NestedField(1, "at", TimestampNanoType(), required=True), NestedField(2, "value", StringType()))
     table = new_table(catalog, VECTORS, schema=schema)
     for value in ("old", "new"):
