@@ -28,6 +28,7 @@ class Package:
 LAYOUT = (
     Package("errors", "the error tree, drawn at the top of its `__init__.py`"),
     Package("terminal", "text for a terminal: control characters become visible"),
+    Package("markup", "HTML for notebooks: tables of bounded size"),
     Package("logs", "logs on standard error, without secrets"),
     Package("metrics", "counters and histograms, and their Prometheus text"),
     Package("lazy", "public names of packages, imported when they are first used"),
@@ -100,6 +101,7 @@ LAYOUT = (
     Package("dagster", "assets of Dagster from a project's graph"),
     Package("engine_config", "the settings that each engine needs to reach the catalog: the texts of `frazil connect`"),
     Package("lake", "the Python API: `Lake`, its tables, SQL over them"),
+    Package("jupyter", "the magic `%%frazil` of notebooks"),
     Package("services", "the local stack, one module for each server; doctor"),
     Package(
         "catalog",

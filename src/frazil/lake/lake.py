@@ -72,6 +72,11 @@ class TableList(list[LakeTable]):
         noun = "table" if len(self) == 1 else "tables"
         return "\n".join([f"{len(self)} {noun}", *(f"  {table.name}" for table in self)])
 
+    def _repr_html_(self) -> str:
+        from frazil.markup import html_table
+
+        return html_table(("table",), [(table.name,) for table in self])
+
 
 class Lake(LakeAccess):
     """The tables of a catalog: what they hold, what they held, and SQL over them. `frazil.connect()` gives one."""

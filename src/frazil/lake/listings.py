@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.markup import html_table
 from frazil.terminal import visible
 
 if TYPE_CHECKING:
@@ -17,6 +18,24 @@ class History(list["LogEntry"]):
     def __repr__(self) -> str:
         """One snapshot per line: time, id, operation, rows, and the branches and tags that are there."""
         return "\n".join(visible(_snapshot(entry)) for entry in self) or "no snapshots"
+
+    def _repr_html_(self) -> str:
+        from frazil.scan.planning import show_time
+
+        columns = ("time", "snapshot", "operation", "rows added", "rows removed", "by", "refs")
+        rows = [
+            (
+                show_time(entry.time_ms),
+                entry.snapshot_id,
+                entry.operation,
+                f"{entry.added_rows:,}",
+                f"{entry.removed_rows:,}",
+                entry.by,
+                ", ".join(entry.refs),
+            )
+            for entry in self
+        ]
+        return html_table(columns, rows, right=("rows added", "rows removed"))
 
 
 class Maintenance(list["StepPlan | StepReport"]):

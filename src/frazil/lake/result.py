@@ -87,6 +87,20 @@ class Result:
         """The columns and their types."""
         return visible(f"<Result {', '.join(f'{field.name}: {field.type}' for field in self.schema)}>")
 
+    def _repr_html_(self) -> str | None:
+        """The first rows, for a notebook; none once they were streamed."""
+        from frazil.lake.printing import is_number
+        from frazil.markup import html_table
+
+        if self._streamed:
+            return None
+        more = self._keep(SHOWN_ROWS)
+        firsts = [batch.slice(0, SHOWN_ROWS) for batch in self._kept]
+        rows = [row for batch in firsts for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+        right = [field.name for field in self.schema if is_number(field.type)]
+        note = f"first {SHOWN_ROWS} rows" if more else None
+        return html_table(self.schema.names, rows[:SHOWN_ROWS], right=right, more=note)
+
     def read_all(self) -> pa.Table:
         """Deprecated: use `to_arrow()`."""
         warn_former("read_all()", "to_arrow()")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from frazil.errors import HistoryError, ScanError, UpkeepError
+from frazil.errors import FrazilError, HistoryError, ScanError, UpkeepError
 from frazil.lake.access import LakeAccess
 from frazil.lake.listings import History, Maintenance
 from frazil.moved import former_keywords, warn_former
@@ -68,6 +68,17 @@ class LakeTable:
     def __repr__(self) -> str:
         """The name and the catalog."""
         return f"<LakeTable {self.name} of {self.lake.address}>"
+
+    def _repr_html_(self) -> str | None:
+        """The columns, for a notebook; none of a table that cannot be loaded."""
+        from frazil.markup import html_table
+
+        try:
+            fields = self.schema.fields
+        except FrazilError:
+            return None
+        rows = [(field.name, field.field_type, "yes" if field.required else "", field.doc) for field in fields]
+        return html_table(("column", "type", "required", "doc"), rows, title=self.name)
 
     @property
     def schema(self) -> Schema:

@@ -103,6 +103,20 @@ class Scan(RowScan):
         where = "" if isinstance(self.request.filter, AlwaysTrue) else f", filter {self.request.filter}"
         return f"<Scan of {self.state.name}{at}: {columns}{where}{limit}>"
 
+    def _repr_html_(self) -> str:
+        """What is read, for a notebook. Nothing is read for it."""
+        from frazil.markup import html_table
+
+        facts = {
+            "table": self.state.name,
+            "snapshot": self.request.snapshot_id,
+            "columns": "all" if self.columns is None else ", ".join(self.columns),
+            "filter": None if isinstance(self.request.filter, AlwaysTrue) else self.request.filter,
+            "limit": None if self.limit is None else f"{self.limit:,}",
+        }
+        rows = [(name, value) for name, value in facts.items() if value is not None]
+        return html_table(("scan", ""), rows)
+
     # --- other libraries ---------------------------------------------------------------------------------------------
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -134,6 +134,26 @@ class ScanReport:
             _add_engine(root, self.engine)
         return root
 
+    def _repr_html_(self) -> str:
+        """The layers as a table, for a notebook."""
+        from frazil.markup import html_table
+
+        at = "no snapshot yet" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        rows: list[tuple[object, ...]] = []
+        for layer in self.layers.values():
+            terms = "; ".join(f"{skipped:,} by {term}" for term, skipped in _by_count(layer.by_term))
+            rows.append((layer.name, f"{layer.total:,}", f"{layer.skipped:,}", terms, size(layer.bytes_skipped)))
+        deletes = f", {count(self.delete_files, 'delete file')}" if self.delete_files else ""
+        to_read = f"{count(self.files, 'file')}, {count(self.rows, 'row')}{deletes}"
+        rows.append(("to read", "", "", to_read, size(self.bytes)))
+        table = html_table(
+            ("layer", "of", "skipped", "by", "bytes"),
+            rows,
+            title=f"{self.table}, {at}, where {self.filter}",
+            right=("of", "skipped", "bytes"),
+        )
+        return table if self.engine is None else table + _engine_html(self.engine)
+
     def _add(self, root: Tree, layer: Layer) -> None:
         from rich.markup import escape
 
@@ -152,6 +172,14 @@ def _add_engine(root: Tree, engine_report: EngineReport) -> None:
         part = branch.add(f"{word}: {count(len(filters), 'filter')}")
         for filter_ in filters:
             part.add(escape(filter_))
+
+
+def _engine_html(engine_report: EngineReport) -> str:
+    from frazil.markup import html_table
+
+    rows = [("pushed down", filter_) for filter_ in engine_report.pushed]
+    rows += [("not pushed down", filter_) for filter_ in engine_report.kept]
+    return html_table(("", "filter"), rows, title=f"on {engine_report.engine}")
 
 
 def _by_count(terms: Mapping[str, int]) -> list[tuple[str, int]]:
