@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -118,3 +119,52 @@ def test_a_catalog_that_does_not_answer_is_left_after_the_deadline(monkeypatch: 
         start = time.monotonic()
         assert completions(f"http://127.0.0.1:{silent.getsockname()[1]}", "log", "") == []
         assert time.monotonic() - start < 60
+
+
+# --- in a shell ------------------------------------------------------------------------------------------------------
+
+PRESS_TAB = """
+eval "$(_FRAZIL_COMPLETE=bash_source frazil)" || exit 1
+complete -p frazil
+COMP_WORDS=(frazil "$@") COMP_CWORD=$#
+_frazil_completion frazil
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def shell_environment(**more: str) -> dict[str, str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, **more}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("rollb",), ["rollback"]),
+        (("table", "rec"), ["recover"]),
+        (("log", "--ou"), ["--output"]),
+        (("log", "shop."), ["shop.eu.sales", "shop.orders"]),
+    ],
+)
+def test_the_line_of_the_docs_completes_in_bash(
+    server: EmbeddedCatalog, tmp_path: Path, words: tuple[str, ...], expected: list[str]
+) -> None:
+    done = subprocess.run(
+        ["bash", "--norc", "-c", PRESS_TAB, "bash", *words],
+        env=shell_environment(FRAZIL_CATALOG__URI=server.uri),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["complete -o nosort -F _frazil_completion frazil", *expected]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_get_a_script_that_they_can_read(shell: str, tmp_path: Path) -> None:
+    variables = shell_environment(_FRAZIL_COMPLETE=f"{shell}_source")
+    done = subprocess.run(["frazil"], env=variables, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (f"_FRAZIL_COMPLETE={shell}_complete" in done.stdout, done.stderr) == (True, "")
+    if program := shutil.which(shell):
+        subprocess.run([program, "--no-execute"], input=done.stdout, text=True, check=True)
