@@ -52,11 +52,18 @@ MAPS = {
 OTHERS = {"tag list": "branch list", "tag create": "branch create", "tag drop": "branch drop", "status": "up"}
 # Prints what `status` prints; and lines, not one document: see below.
 ELSEWHERE = {"up", "stream", "warehouse check", "test"}
+# Print no result, but log lines, or code and settings to paste.
+TEXT_ALONE = {"serve", "logs", "demo", "import", "connect"}
 # In this order, on a catalog of their own: keys belong to the project that has made the first one.
 ACCESS: dict[str, tuple[str, ...]] = {
     "token create": ("ana", "--role", "analyst", "--scope", "read", "--expires", "90d"),
     "token rotate": ("KEY",),
     "token list": (),
+    "token revoke": ("KEY",),
+    "role create": ("clerk",),
+    "role add": ("clerk", "ana"),
+    "role remove": ("clerk", "ana"),
+    "role drop": ("clerk",),
     "role list": (),
     "grant": ("read", "lake.t", "--to", "user:ana"),
     "revoke": ("read", "lake.t", "--from", "user:ana"),
@@ -66,6 +73,7 @@ ACCESS: dict[str, tuple[str, ...]] = {
 }
 # In this order, too, on a database of their own.
 WAREHOUSES: dict[str, tuple[str, ...]] = {
+    "warehouse new-key": ("another-key",),
     "warehouse create": ("cold", "s3://lake/cold", "--access-key-id", "AKIA1", "--secret-from-env", "SECRET"),
     "warehouse update": ("cold", "--role-arn", "arn:aws:iam::123456789012:role/lake"),
     "warehouse list": (),
@@ -171,7 +179,12 @@ def test_every_command_that_prints_json_is_documented() -> None:
     assert known - set(OTHERS) == set(examples())
 
 
+def test_every_command_that_prints_a_result_prints_json() -> None:
+    assert {name for name, command in commands(cli) if not prints_json(command)} == TEXT_ALONE
+
+
 CALLS: dict[str, tuple[str, ...]] = {
+    "init": ("shop",),
     "plan": (),
     "apply": (),
     "drift": (),

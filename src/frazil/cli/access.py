@@ -132,14 +132,23 @@ def rotate_(context: Context, key_id: str, keep: str, database: str | None, outp
 @token.command("revoke")
 @click.argument("key_id")
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def revoke_(context: Context, key_id: str, database: str | None) -> None:
+def revoke_(context: Context, key_id: str, database: str | None, output: str) -> None:
     """End a key at once, on all servers of this catalog."""
     from frazil.catalog import revoke_token
 
     with opened_catalog(context, database) as opened:
         key = revoke_token(opened.database, key_id, now_ms=now_ms(), by=operator())
-    echo(f"revoked {key.id} of {key.principal}")
+    _say({"id": key.id, "principal": key.principal, "revoked": True}, f"revoked {key.id} of {key.principal}", output)
+
+
+def _say(result: dict[str, Any], sentence: str, output: str) -> None:
+    """The result as a sentence, or as JSON."""
+    if output == "json":
+        print_json(result)
+    else:
+        echo(sentence)
 
 
 # --- role ------------------------------------------------------------------------------------------------------------
@@ -153,27 +162,30 @@ def role() -> None:
 @role.command("create")
 @click.argument("name")
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def create_role_(context: Context, name: str, database: str | None) -> None:
+def create_role_(context: Context, name: str, database: str | None, output: str) -> None:
     """Create a role, which has no privileges yet."""
     from frazil.catalog import create_role
 
     with opened_catalog(context, database) as opened:
         new = create_role(opened.database, name, now_ms=now_ms(), by=operator())
-    echo(f"created role {name}" if new else f"role {name} exists already")
+    sentence = f"created role {name}" if new else f"role {name} exists already"
+    _say({"name": name, "created": bool(new)}, sentence, output)
 
 
 @role.command("drop")
 @click.argument("name")
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def drop_role_(context: Context, name: str, database: str | None) -> None:
+def drop_role_(context: Context, name: str, database: str | None, output: str) -> None:
     """Drop a role with all its grants."""
     from frazil.catalog import drop_role
 
     with opened_catalog(context, database) as opened:
         drop_role(opened.database, name, now_ms=now_ms(), by=operator())
-    echo(f"dropped role {name}")
+    _say({"name": name, "dropped": True}, f"dropped role {name}", output)
 
 
 @role.command("list")
@@ -197,29 +209,34 @@ def list_roles(context: Context, database: str | None, output: str) -> None:
 @click.argument("name")
 @click.argument("principal")
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def add_member(context: Context, name: str, principal: str, database: str | None) -> None:
+def add_member(context: Context, name: str, principal: str, database: str | None, output: str) -> None:
     """Make a principal a member of a role."""
-    _change_member(context, name, principal, database, member=True)
+    _change_member(context, name, principal, database, output, member=True)
 
 
 @role.command("remove")
 @click.argument("name")
 @click.argument("principal")
 @DATABASE
+@OUTPUT
 @click.pass_obj
-def remove_member(context: Context, name: str, principal: str, database: str | None) -> None:
+def remove_member(context: Context, name: str, principal: str, database: str | None, output: str) -> None:
     """End the membership of a principal in a role."""
-    _change_member(context, name, principal, database, member=False)
+    _change_member(context, name, principal, database, output, member=False)
 
 
-def _change_member(context: Context, name: str, principal: str, database: str | None, *, member: bool) -> None:
+def _change_member(
+    context: Context, name: str, principal: str, database: str | None, output: str, *, member: bool
+) -> None:
     from frazil.catalog import change_member
 
     with opened_catalog(context, database) as opened:
         changed = change_member(opened.database, name, principal, member=member, now_ms=now_ms(), by=operator())
     now = "is" if member else "is not"
-    echo(f"{principal} {now} a member of {name}" + ("" if changed else ": nothing changed"))
+    result = {"name": name, "principal": principal, "member": member, "changed": bool(changed)}
+    _say(result, f"{principal} {now} a member of {name}" + ("" if changed else ": nothing changed"), output)
 
 
 # --- grants ----------------------------------------------------------------------------------------------------------

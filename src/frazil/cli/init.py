@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from frazil.cli.show import echo
+from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import ProjectError
 from frazil.project import FILE_NAME
 
@@ -94,7 +94,8 @@ FILES = {FILE_NAME: LAKEHOUSE, "test_lakehouse.py": TEST, "frazil.toml": SETTING
 
 @click.command()
 @click.argument("name", required=False)
-def init(name: str | None) -> None:
+@OUTPUT
+def init(name: str | None, output: str) -> None:
     """Start a project: lakehouse.py, settings and a test.
 
     With NAME, in a new folder of that name; without it, in the current folder. A file that exists is never
@@ -102,7 +103,12 @@ def init(name: str | None) -> None:
     """
     folder = Path.cwd() if name is None else Path(check_name(name))
     project = name or folder.name or "lakehouse"
-    for file in write_project(folder, project):
+    files = write_project(folder, project)
+    if output == "json":
+        written = [{"path": str(file.path.relative_to(folder)), "created": file.is_new} for file in files]
+        print_json({"project": project, "folder": str(folder.absolute()), "files": written})
+        return
+    for file in files:
         echo(f"{'created' if file.is_new else 'kept   '} {file.path}")
     go = "" if name is None else f"  cd {name}\n"
     echo(

@@ -190,11 +190,14 @@ def drop_(context: Context, name: str, yes: bool, database: str | None, output: 
 
 @warehouse.command("new-key")
 @click.argument("file", type=click.Path(path_type=Path))
-def new_key(file: Path) -> None:
+@OUTPUT
+def new_key(file: Path, output: str) -> None:
     """Write a new key for secrets to FILE, which only its owner can read. Then set server.secret_key_file to it."""
     from frazil.catalog import make_secret_key
 
-    echo(f"key {make_secret_key(file).id} is in {file}: keep a copy elsewhere, without it secrets are lost")
+    key_id = make_secret_key(file).id
+    sentence = f"key {key_id} is in {file}: keep a copy elsewhere, without it secrets are lost"
+    _say({"key_id": key_id, "file": str(file)}, sentence, output)
 
 
 @warehouse.command("rekey")
