@@ -17,7 +17,7 @@ from frazil.errors import UpkeepError
 from frazil.scan.planning import EQUALITY, DeleteFile
 from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.own_files import OwnFileIO
-from frazil.upkeep.policy import Policy
+from frazil.upkeep.policy import COMPACT, Policy
 from frazil.upkeep.replacing import FileExchange, Outcome, Replacement
 from frazil.upkeep.rewriting import Rewriter
 from frazil.upkeep.survey import Survey
@@ -28,7 +28,7 @@ from frazil.write.files import WrittenFile, delete_quietly
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-STEP = "compact"
+STEP = COMPACT
 # a group that a writer has overtaken is planned again; one that is overtaken again and again waits for the next run
 ROUNDS = 3
 COMMIT_BYTES = 2 << 30  # so much finished work is committed before more is begun

@@ -12,12 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from frazil.protocol import SUMMARY_UPKEEP
+from frazil.scan.planning import MAIN
 from frazil.units import count
-from frazil.upkeep import compact, deletes, expire, manifests
-from frazil.upkeep.expire import choose_expired
 from frazil.upkeep.groups import MANY_DELETE_FILES, TOO_SMALL
-from frazil.upkeep.policy import DAY_MS, Policy
-from frazil.write.commit import MAIN
+from frazil.upkeep.policy import COMPACT, DAY_MS, DELETES, EXPIRE, MANIFESTS, Policy
+from frazil.upkeep.retention import choose_expired
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -95,18 +94,18 @@ def debt_of(
     a table in which runs have found nothing to do.
     """
     looks = looked or {}
-    small = _small_files(metadata, policy, looks.get(compact.STEP))
+    small = _small_files(metadata, policy, looks.get(COMPACT))
     removed = sum(
         (_number(snapshot, "added-delete-files") or 0) / _partitions(snapshot)
-        for snapshot in _since(metadata, looks.get(deletes.STEP))
+        for snapshot in _since(metadata, looks.get(DELETES))
     )
-    commits = sum(1 for _ in _since(metadata, looks.get(manifests.STEP)))
+    commits = sum(1 for _ in _since(metadata, looks.get(MANIFESTS)))
     expired, overdue = _expired(metadata, policy, now_ms)
     scores = {
-        compact.STEP: max(small / policy.min_input_files, removed / MANY_DELETE_FILES),
-        deletes.STEP: removed / MANY_DELETE_FILES,
-        manifests.STEP: commits / MANY_COMMITS,
-        expire.STEP: max(expired / MANY_EXPIRED, float(overdue)),
+        COMPACT: max(small / policy.min_input_files, removed / MANY_DELETE_FILES),
+        DELETES: removed / MANY_DELETE_FILES,
+        MANIFESTS: commits / MANY_COMMITS,
+        EXPIRE: max(expired / MANY_EXPIRED, float(overdue)),
     }
     steps = {step: round(score / factor, 3) for step, score in scores.items()}
     head = metadata.snapshot_by_name(MAIN)

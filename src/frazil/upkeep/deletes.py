@@ -26,7 +26,7 @@ from pyiceberg.typedef import Identifier
 
 from frazil.scan.planning import POSITIONS, DeleteFile
 from frazil.upkeep.groups import DeleteKey
-from frazil.upkeep.policy import Policy
+from frazil.upkeep.policy import DELETES, Policy
 from frazil.upkeep.replacing import FileExchange, Replacement
 from frazil.upkeep.rewriting import layout_of
 from frazil.upkeep.survey import Survey, delete_fact, key_of
@@ -43,7 +43,7 @@ from frazil.write.files import delete_quietly
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-STEP = "deletes"
+STEP = DELETES
 MERGED_BYTES = 32 << 20  # of delete files on disk that are read together
 
 

@@ -13,7 +13,7 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.typedef import Identifier
 
 from frazil.scan.planning import DATA, DELETES
-from frazil.upkeep.policy import Policy
+from frazil.upkeep.policy import MANIFESTS, Policy
 from frazil.upkeep.replacing import Replacement
 from frazil.upkeep.survey import Survey
 from frazil.write.commit import CommitCatalog, Counts, RetryPolicy, as_existing, portions, read_entries, write_entries
@@ -21,7 +21,7 @@ from frazil.write.commit import CommitCatalog, Counts, RetryPolicy, as_existing,
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-STEP = "manifests"
+STEP = MANIFESTS
 TOO_SMALL = 0.75  # of the target size
 ROUNDS = 3
 MERGED_BYTES = 16 << 20  # of manifests whose entries are in memory together: about 90,000 files

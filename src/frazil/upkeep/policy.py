@@ -20,6 +20,7 @@ from frazil.protocol import (
     PROPERTY_UPKEEP_ENABLED,
 )
 
+COMPACT, DELETES, MANIFESTS, EXPIRE = "compact", "deletes", "manifests", "expire"  # steps that a debt is made of
 MB = 1 << 20
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -26,12 +26,13 @@ from frazil.units import count, ms, size
 from frazil.upkeep import compact, deletes, expire, indexes, manifests, orphans
 from frazil.upkeep.compact import Compaction, CompactionPlan, Engine, LocalEngine
 from frazil.upkeep.deletes import DeletePlan, DeleteRewrite
-from frazil.upkeep.expire import Expiry, ExpiryPlan, choose_expired
+from frazil.upkeep.expire import Expiry, ExpiryPlan
 from frazil.upkeep.indexes import IndexPlan, plan_indexes
 from frazil.upkeep.manifests import ManifestPlan, ManifestRewrite
 from frazil.upkeep.orphans import Locations, OrphanPlan, plan_orphans, remove_orphans
 from frazil.upkeep.policy import Policy
 from frazil.upkeep.removing import Removed
+from frazil.upkeep.retention import choose_expired
 from frazil.vector import Coverage, Declared, Indexes
 from frazil.write.commit import RetryPolicy
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
-from frazil.upkeep.expire import Expired, choose_expired
 from frazil.upkeep.policy import DAY_MS, Policy
+from frazil.upkeep.retention import Expired, choose_expired
 
 NOW = 1_000 * DAY_MS
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
