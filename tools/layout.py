@@ -116,6 +116,7 @@ LAYOUT = (
             "upkeep": "workers that maintain tables: debt, leases, status",
         },
     ),
+    Package("console", "web pages over the catalog: the routes of their JSON, and the files of the front end"),
     Package("cli", "the commands: parse, call the library, print"),
 )
 NAMES = tuple(package.name for package in LAYOUT)

@@ -25,7 +25,7 @@ STAGES: dict[str, list[str]] = {
     "mypy": ["mypy"],
     "docs": [sys.executable, "-m", "tools.docs", "--check"],
     "unit": [*TWO_FILES, "tests/unit", "src"],
-    "contract": [*THREE_FILES, "tests/contract"],
+    "contract": [*THREE_FILES, "tests/contract", "tests/console"],
     SPARK_STAGE: [*THREE_FILES, "tests/engines", "tests/faults"],
 }
 # `make quick`, in less than two minutes: no search for examples, no PostgreSQL, no JVM; the contracts that most changes

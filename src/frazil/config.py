@@ -187,6 +187,7 @@ class ServerSettings(_Section):
     tls_key: Path | None = None
     behind_proxy: bool = False  # a proxy terminates TLS
     upkeep: bool = False  # maintain tables, in a process of its own
+    console: bool = True  # serve the web pages of the console at /
     # where clients reach the server, if a proxy changes host or path: https://lake.example.org/catalog
     public_uri: str | None = None
     oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)

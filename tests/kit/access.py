@@ -137,6 +137,7 @@ def guarded_catalog(
     warehouses: Mapping[str, str] | None = None,
     storage: Mapping[str, StorageProfile] | None = None,
     allow_overlap: bool = False,
+    routes_of: Sequence[str] = (),
 ) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
     with operator(database, folder / "pepper") as owner:
@@ -150,6 +151,7 @@ def guarded_catalog(
             limits=limits,
             storage=storage,
             allow_overlap=allow_overlap,
+            routes_of=routes_of,
         ) as server:
             admin = Client(server.uri, session=bearer_session(token))
             guarded = Guarded(database=owner.database, pepper=owner.pepper, server=server, admin=admin)

@@ -22,15 +22,20 @@ if TYPE_CHECKING:
         revoke_token,
         rotate_token,
     )
-    from frazil.catalog.access.privileges import Target
+    from frazil.catalog.access.needs import AUTHENTICATED, PUBLIC, on_relation, on_warehouse
+    from frazil.catalog.access.privileges import Privilege, Target
     from frazil.catalog.cache import VersionCache
     from frazil.catalog.context import Context
     from frazil.catalog.embedded import running_catalog
     from frazil.catalog.files.access import S3Access
+    from frazil.catalog.http import Request, Response, json_response
     from frazil.catalog.locations import Place
     from frazil.catalog.names import Name
+    from frazil.catalog.operations.tables import load_version
+    from frazil.catalog.overview import Readable, key_of, list_seen, list_warehouses_seen, peek_metadata
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
+    from frazil.catalog.routing import Route
     from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
     from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
@@ -51,22 +56,31 @@ if TYPE_CHECKING:
     from frazil.catalog.store.audit import newest_records, prune_records
     from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
+    from frazil.catalog.store.upkeep import Kept
     from frazil.catalog.sweep import delete_orphans, find_orphans
     from frazil.catalog.upkeep.process import be_modest, run_until_signal
-    from frazil.catalog.upkeep.status import list_upkeep
+    from frazil.catalog.upkeep.status import describe_table, list_upkeep
     from frazil.catalog.upkeep.worker import UpkeepWorker
     from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.catalog.workers import serve
 
 __all__ = [
+    "AUTHENTICATED",
+    "PUBLIC",
     "Candidate",
     "Context",
     "Database",
+    "Kept",
     "MetadataFiles",
     "Name",
     "NewKey",
     "Operator",
     "Place",
+    "Privilege",
+    "Readable",
+    "Request",
+    "Response",
+    "Route",
     "S3Access",
     "SecretKeys",
     "ServerOptions",
@@ -91,6 +105,7 @@ __all__ = [
     "create_warehouse",
     "current_version",
     "delete_orphans",
+    "describe_table",
     "describe_warehouse",
     "drop_role",
     "drop_warehouse",
@@ -101,13 +116,20 @@ __all__ = [
     "find_target",
     "find_warehouse",
     "find_warehouse_target",
+    "json_response",
+    "key_of",
     "list_keys",
+    "list_seen",
     "list_upkeep",
     "list_warehouses",
+    "list_warehouses_seen",
     "listen",
+    "load_version",
     "make_secret_key",
     "migrate",
     "newest_records",
+    "on_relation",
+    "on_warehouse",
     "open_context",
     "open_database",
     "open_pepper",
@@ -116,6 +138,7 @@ __all__ = [
     "open_signer",
     "open_stored",
     "partition_of",
+    "peek_metadata",
     "pepper_path",
     "prune_records",
     "read_secret_keys",

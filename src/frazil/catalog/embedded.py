@@ -58,6 +58,7 @@ def running_catalog(
     oidc: Mapping[str, OidcIssuer] | None = None,
     secret_key: str | None = None,
     storage: Mapping[str, StorageProfile] | None = None,
+    routes_of: Sequence[str] = (),
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -75,6 +76,7 @@ def running_catalog(
             oidc=oidc or {},
             secret_key=secret_key,
             storage=storage or {},
+            routes_of=routes_of,
         )
         app = build_app(options)
         with serving(app) as port:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.metadata
 import importlib.util
 import ipaddress
@@ -30,6 +31,7 @@ from frazil.catalog.logs import log, log_to_stderr
 from frazil.catalog.origins import HostGuard
 from frazil.catalog.places import store_missing_places
 from frazil.catalog.protocol import CatalogProtocol
+from frazil.catalog.routes import OWN_ROUTES, ROUTES
 from frazil.catalog.storage import Signers, Vendors, check_installed, open_signer
 from frazil.catalog.storage.secrets import open_secret_keys
 from frazil.catalog.storage.stored import StoredWarehouses
@@ -81,6 +83,7 @@ class ServerOptions:
     secret_key: str | None = field(default=None, repr=False)  # of the secrets of warehouses in the database
     secret_key_file: str | None = None  # that holds it, instead
     upkeep: UpkeepSettings | None = None  # how a process next to the server maintains tables; None: there is none
+    routes_of: Sequence[str] = ()  # modules whose ROUTES the server has besides its own
 
     def to_json(self) -> str:
         """The options for another process of this server. They hold passwords: they travel through pipes."""
@@ -252,7 +255,8 @@ def build_app(options: ServerOptions, bound: str = "127.0.0.1") -> CatalogApp:
     ctx = open_context(options, bound)
     if ctx.stored is not None:
         ctx.stored.watch()
-    return CatalogApp(ctx)
+    more = [route for module in options.routes_of for route in importlib.import_module(module).ROUTES]
+    return CatalogApp(ctx, routes=(*ROUTES, *OWN_ROUTES, *more))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -103,7 +103,6 @@ EXTRAS = {
         "deltalake": "delta",
         "confluent_kafka": "kafka",
         "psycopg": "postgres",
-        "jinja2": "console",
         "botocore": "vending",
         "cryptography": "vending",
     },

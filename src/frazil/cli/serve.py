@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--behind-proxy", is_flag=True, default=None, help="A proxy in front terminates TLS: allow other addresses without."
 )
+@click.option("--console/--no-console", default=None, help="Serve the console at /.  [default: yes]")
 @click.option("--upkeep", is_flag=True, default=None, help="Maintain tables, in a process next to the server.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -95,7 +96,7 @@ def serve(
     log_level: str,
     **access: str | bool | None,
 ) -> None:
-    """Serve the Iceberg REST catalog.
+    """Serve the Iceberg REST catalog, and the console at `/`.
 
     Any address but the loopback interface needs authentication, and TLS or a proxy that terminates it.
     """
@@ -123,6 +124,8 @@ def serve(
         if MARKER not in os.environ:  # `frazil up` records what it starts
             _record(context, reachable_uri(address, bound, scheme), options.warehouses)
         echo(f"Iceberg REST catalog on {scheme}://{address}:{bound}", err=True)
+        if settings.console:
+            echo(f"console at {scheme}://{address}:{bound}/", err=True)
 
     with listener:
         check_exposure(options, address)
@@ -161,6 +164,7 @@ def _options(
         oidc=settings.oidc,
         secret_key=settings.secret_keys[0],
         secret_key_file=settings.secret_keys[1],
+        routes_of=("frazil.console",) if settings.console else (),
     )
 
 

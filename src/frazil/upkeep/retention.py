@@ -1,4 +1,4 @@
-"""Which snapshots and refs of a table may go by its policy. Pure and light: a list of all tables scores each of them."""
+"""Which snapshots and refs of a table may go by its policy. Pure and light: lists of all tables score each of them."""
 
 from __future__ import annotations
 

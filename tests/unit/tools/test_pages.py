@@ -17,6 +17,7 @@ FEATURES = (
         "catalog",
         "client",
         "cluster",
+        "console",
         "daft",
         "delta",
         "engines",

@@ -118,6 +118,13 @@ def load_table(ctx: Context, request: Request) -> Response:
     return Response(200, body, [JSON_TYPE, tag])
 
 
+def load_version(ctx: Context, request: Request) -> Version:
+    """The current version of the request's table."""
+    name = request.name()
+    relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
+    return plan.load_current(ctx, name, relation)
+
+
 def _snapshots_wanted(request: Request) -> str:
     if not request.query_string:
         return "all"

@@ -75,6 +75,11 @@ def list_all(sql: Sql) -> list[Kept]:
     return _select(sql, " ORDER BY COALESCE(u.score, 0) DESC, r.warehouse, r.namespace, r.name")
 
 
+def list_of(sql: Sql, warehouse: str) -> list[Kept]:
+    """Every table of a warehouse, by name."""
+    return _select(sql, " AND r.warehouse = ? ORDER BY r.namespace, r.name", warehouse)
+
+
 def list_changed(sql: Sql, *, rescore_ms: int, limit: int) -> list[Kept]:
     """Tables whose pointer has moved since they were scored, or whose score is older than that.
 

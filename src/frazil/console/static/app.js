@@ -1,0 +1,40 @@
+// The address after # says which page is shown: #/tables/WAREHOUSE, #/table/WAREHOUSE/NAMESPACE/NAME/TAB.
+
+import { h, problem } from "./dom.js";
+import { bindKeys, mount, openSession, show, showSignIn, state } from "./shell.js";
+import { tablesPage } from "./tables.js";
+
+const LOADED = { table: () => import("./table.js") };
+
+let leaving = new AbortController();
+
+async function route() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  bindKeys({});
+  try {
+    if (!state.session) await openSession();
+    const [path, search] = location.hash.slice(2).split("?");
+    const [page, ...parts] = path.split("/").map(decodeURIComponent);
+    const query = new URLSearchParams(search ?? "");
+    state.warehouse = state.session.warehouses.includes(parts[0]) ? parts[0] : (state.session.warehouses[0] ?? null);
+    if (state.warehouse === null) return show("", h("div", { class: "problem" }, h("strong", {}, "Nothing to see"), h("p", {}, "You have no rights on any warehouse of this server.")));
+    const module = await LOADED[page]?.();
+    if (signal.aborted) return;
+    if (module) return module.page({ warehouse: parts[0], parts: parts.slice(1), query }, signal);
+    return tablesPage({ warehouse: state.warehouse, query }, signal);
+  } catch (error) {
+    if (error.name !== "AbortError" && error.status !== 401) show("", problem(error));
+  }
+}
+
+document.addEventListener("frazil:signin", (event) => {
+  state.session = null;
+  state.tables.clear();
+  leaving.abort();
+  showSignIn(event.detail);
+});
+addEventListener("hashchange", route);
+mount();
+route();

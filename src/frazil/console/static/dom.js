@@ -1,0 +1,71 @@
+// Elements without markup: text only ever becomes a text node, whatever characters it has.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+export function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+const PATHS = {
+  tables: "M3 5h14v10H3zM3 8.5h14M8 8.5V15",
+  sql: "M4 6l4 4-4 4M10 14h6",
+  connect: "M8 12l4-4M7 9l-2 2a2.8 2.8 0 0 0 4 4l2-2M13 11l2-2a2.8 2.8 0 0 0-4-4L9 7",
+  search: "M9 14A5 5 0 1 0 9 4a5 5 0 0 0 0 10zM12.7 12.7L16 16",
+  theme: "M10 3a7 7 0 1 0 7 7 5.4 5.4 0 0 1-7-7z",
+  keyboard: "M3 6h14v8H3zM6 9h.01M9 9h.01M12 9h.01M14.5 9h.01M7 11.5h6",
+  out: "M11 5H5v10h6M9 10h8M14 7l3 3-3 3",
+  copy: "M7 7h8v9H7zM5 13V4h8",
+  back: "M12 5l-5 5 5 5",
+  close: "M6 6l8 8M14 6l-8 8",
+};
+
+export function icon(name) {
+  return s("svg", { class: "icon", viewBox: "0 0 20 20", "aria-hidden": "true" }, s("path", { d: PATHS[name] }));
+}
+
+// A line of the terminal that does the same, to be copied.
+export function command(text) {
+  const label = h("span", {}, "copy");
+  const button = h("button", { class: "copy", type: "button", "aria-label": `Copy: ${text}` }, icon("copy"), label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      label.textContent = "copied";
+    } catch {
+      const range = document.createRange(); // no clipboard: at least it is selected
+      range.selectNodeContents(line);
+      getSelection().removeAllRanges();
+      getSelection().addRange(range);
+      label.textContent = "selected";
+    }
+    setTimeout(() => (label.textContent = "copy"), 1500);
+  });
+  const line = h("code", {}, text);
+  return h("div", { class: "command" }, line, button);
+}
+
+// Quotes an argument of a command as a POSIX shell needs it.
+export function quoted(text) {
+  return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+export function problem(error) {
+  return h("div", { class: "problem", role: "alert" }, h("strong", {}, error.title ?? "This did not work"), h("p", {}, error.message));
+}

@@ -1,0 +1,74 @@
+"""The console of a catalog with authentication: the caller's rights, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from frazil.console import ROUTES
+from tests.console.conftest import OpenPage
+from tests.kit.access import Guarded, guarded_catalog, namespace, table
+from tests.kit.browser import axe_violations, grid_rows
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    """A catalog with tables a, b and c, and one of another namespace."""
+    database = f"sqlite:///{tmp_path / 'catalog.db'}"
+    with guarded_catalog(tmp_path, database, routes_of=["frazil.console"]) as guarded:
+        for name, tables in (("ns", "abc"), ("secret", "t")):
+            for letter in tables:
+                guarded.admin.create(letter, name)
+        yield guarded
+
+
+def test_a_wrong_key_is_refused_and_a_good_one_is_kept_in_this_tab_alone(guarded: Guarded, watch: OpenPage) -> None:
+    token = guarded.token("ann")
+    guarded.grant("read", namespace("ns"), "ann")
+    watched = watch(guarded.server.uri)
+    page = watched.open()
+    page.get_by_label("API key").fill("frz_wrong")
+    page.keyboard.press("Enter")
+    page.get_by_text("The token is not valid").wait_for()
+    page.get_by_label("API key").fill(token)
+    page.keyboard.press("Enter")
+    page.get_by_text("3 tables").wait_for()
+    assert [row[0] for row in grid_rows(page)] == ["ns.a", "ns.b", "ns.c"]
+    page.reload()
+    page.get_by_text("3 tables").wait_for()
+    assert page.evaluate("JSON.stringify(localStorage) + document.cookie").count(token) == 0
+    assert token not in page.content()
+    other = page.context.new_page()
+    other.goto(guarded.server.uri)
+    other.get_by_text("Sign in to Frazil").wait_for()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_text("Sign in to Frazil").wait_for()
+    assert axe_violations(page) == []
+    watched.faults = [fault for fault in watched.faults if "401" not in fault]  # the browser's own note
+
+
+def test_a_list_has_what_the_caller_may_see_and_tells_only_what_it_may_read(guarded: Guarded) -> None:
+    reader = guarded.user("reader", ("read", table("a")), ("discover", table("b")))
+    lines = reader.raw("GET", "/console/api/default/tables").body["tables"]
+    assert [(line["name"], line["health"]["level"], "rows" in line) for line in lines] == [
+        ("a", "empty", True),
+        ("b", "hidden", False),
+    ]
+    assert reader.raw("GET", "/console/api/session").body["warehouses"] == ["default"]
+
+
+def test_what_may_not_be_seen_does_not_exist(guarded: Guarded) -> None:
+    stranger = guarded.user("stranger")
+    assert stranger.raw("GET", "/console/api/session").body["warehouses"] == []
+    answers = [stranger.raw("GET", f"/console/api/{name}/tables") for name in ("default", "missing")]
+    assert [answer.status for answer in answers] == [404, 404]
+    assert answers[0].body["error"]["type"] == answers[1].body["error"]["type"]
+    assert guarded.client("frz_nobody").raw("GET", "/console/api/session").status == 401
+
+
+def test_every_route_of_data_needs_a_known_caller() -> None:
+    data = [route for route in ROUTES if "/api/" in route.template]
+    assert [route.endpoint for route in data if not route.needs.authenticated] == []
+    assert [route.endpoint for route in ROUTES if route.method not in ("GET", "HEAD")] == [], "pages change nothing"
