@@ -68,6 +68,19 @@ def test_what_may_not_be_seen_does_not_exist(guarded: Guarded) -> None:
     assert guarded.client("frz_nobody").raw("GET", "/console/api/session").status == 401
 
 
+def test_details_of_a_table_need_read_and_are_missing_for_who_may_not_see_it(guarded: Guarded) -> None:
+    path = "/console/api/default/namespaces/ns/tables/a"
+    templates = [route.template for route in ROUTES if "{table}" in route.template]
+    parts = [template.partition("{table}")[2] for template in templates]
+    callers = {
+        200: guarded.user("reader", ("read", table("a"))),
+        403: guarded.user("finder", ("discover", table("a"))),
+        404: guarded.user("other", ("read", table("b"))),
+    }
+    for status, caller in callers.items():
+        assert {part: caller.raw("GET", f"{path}{part}").status for part in parts} == dict.fromkeys(parts, status)
+
+
 def test_every_route_of_data_needs_a_known_caller() -> None:
     data = [route for route in ROUTES if "/api/" in route.template]
     assert [route.endpoint for route in data if not route.needs.authenticated] == []

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from frazil.catalog.http import Request, Response, json_response
     from frazil.catalog.locations import Place
     from frazil.catalog.names import Name
+    from frazil.catalog.operations.scans import as_bad_request
     from frazil.catalog.operations.tables import load_version
-    from frazil.catalog.overview import Readable, key_of, list_seen, list_warehouses_seen, peek_metadata
+    from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.routing import Route
+    from frazil.catalog.searched import open_served
     from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
     from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
@@ -91,6 +93,7 @@ __all__ = [
     "Warehouse",
     "Warehouses",
     "all_members",
+    "as_bad_request",
     "be_modest",
     "best_candidate",
     "can_assume",
@@ -111,6 +114,7 @@ __all__ = [
     "drop_warehouse",
     "explain",
     "find_candidates",
+    "find_kept",
     "find_orphans",
     "find_overlaps",
     "find_target",
@@ -135,6 +139,7 @@ __all__ = [
     "open_pepper",
     "open_role",
     "open_secret_keys",
+    "open_served",
     "open_signer",
     "open_stored",
     "partition_of",

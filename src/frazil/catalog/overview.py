@@ -9,6 +9,7 @@ from frazil.catalog.access.privileges import Need, Privilege, Target
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import Request
+from frazil.catalog.metadata import Version
 from frazil.catalog.store import relations
 from frazil.catalog.store import upkeep as store
 from frazil.catalog.store.database import Sql
@@ -66,6 +67,14 @@ def peek_metadata(ctx: Context, location: str) -> Json:
     """
     version = ctx.files.cache.peek(location)
     return version.metadata if version is not None else ctx.files.read(location)
+
+
+def find_kept(ctx: Context, request: Request, version: Version) -> Kept | None:
+    """What is known of the upkeep of the request's table."""
+    name = request.name()
+    wanted = (ctx.warehouse(request).name, (*name.namespace, name.name))
+    tables = store.find(ctx.database.read(), version.metadata["table-uuid"])
+    return next((table for table in tables if (table.warehouse, table.identifier) == wanted), None)
 
 
 def key_of(table: Kept) -> str:

@@ -1,5 +1,5 @@
-"""Scans that the server itself reads, for vector searches: by its own access to files, within limits, and no longer
-than the client waits. Needs pyarrow; imported when the first search comes.
+"""Scans that the server itself reads, for vector searches and the console: by its own access to files, within limits,
+and no longer than the client waits. Needs pyarrow; imported when the first one comes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.types import NestedField
 
+    from frazil.catalog.context import Context
+    from frazil.catalog.http import Request
     from frazil.catalog.owned import OwnPlaces
     from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.config import Limits
@@ -185,3 +187,27 @@ class ServedScan(RowScan):
         return ServedReader(
             plan, self.allowance, compares=any(field.name == self.allowance.column for field in plan.fields)
         )
+
+
+def open_served(ctx: Context, request: Request, *, snapshot_id: int | None, limit: int) -> ServedScan:
+    """A scan of the first rows of the request's table, as of a snapshot with its columns, or as it is now."""
+    from frazil.catalog.operations.scans import as_bad_request, open_table
+    from frazil.catalog.owned import manifests_of
+    from frazil.scan.planning import Files, ScanRequest, Source
+
+    state, own = open_table(ctx, request)
+    schema_id = state.current_schema_id
+    if snapshot_id is not None:
+        snapshot = as_bad_request(lambda: state.snapshot(snapshot_id))
+        schema_id = snapshot.schema_id if snapshot.schema_id is not None else schema_id
+    else:
+        snapshot_id = state.current_snapshot_id
+    files = ServedFiles(ctx.warehouses, ctx.warehouse(request), ctx.files, own)
+    return ServedScan(
+        state,
+        Source(Files(files), manifests_of(ctx, request, own, files=True)),
+        ScanRequest(snapshot_id=snapshot_id, schema_id=schema_id),
+        limit=limit,
+        ordered=True,
+        allowance=Allowance(ctx.limits, request.check_client, ""),
+    )

@@ -5,13 +5,20 @@ Everything here reads. The pages take from the REST API what it has; these route
 
 from __future__ import annotations
 
-from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_warehouse
+from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_warehouse
 from frazil.console.assets import serve_file, serve_page
+from frazil.console.connecting import show_connections
+from frazil.console.files import show_files
 from frazil.console.listing import list_tables
+from frazil.console.rows import show_rows
 from frazil.console.session import show_session
+from frazil.console.snapshots import list_snapshots
+from frazil.console.table import show_table
 
 _API = "/console/api"
 _IN = f"{_API}/{{prefix}}"
+_TABLE = f"{_IN}/namespaces/{{namespace}}/tables/{{table}}"
+_READ = on_relation(Privilege.READ)
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", "showConsole", serve_page, PUBLIC, quick=True),
@@ -19,4 +26,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/console/static/{file}", "getConsoleFile", serve_file, PUBLIC, quick=True),
     Route("GET", f"{_API}/session", "getConsoleSession", show_session, AUTHENTICATED),
     Route("GET", f"{_IN}/tables", "listConsoleTables", list_tables, on_warehouse(Privilege.DISCOVER), stops=True),
+    Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, on_warehouse(Privilege.DISCOVER)),
+    Route("GET", _TABLE, "showConsoleTable", show_table, _READ),
+    Route("GET", f"{_TABLE}/snapshots", "listConsoleSnapshots", list_snapshots, _READ),
+    Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),
+    Route("GET", f"{_TABLE}/files", "showConsoleFiles", show_files, _READ, stops=True),
 )

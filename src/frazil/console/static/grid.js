@@ -6,8 +6,8 @@ const OVERSCAN = 8;
 
 export class Grid {
   // columns: {key, title, width (of a grid track), least (px of the grid from which it is shown), right, sort, cell(row)}
-  constructor({ label, columns, rowHeight = 36, onOpen, onSort, onCursor, rowClass, empty, multi }) {
-    Object.assign(this, { columns, rowHeight, onOpen, onSort, onCursor, rowClass, empty, multi });
+  constructor({ label, columns, rowHeight = 36, onOpen, onSort, rowClass, empty, multi }) {
+    Object.assign(this, { columns, rowHeight, onOpen, onSort, rowClass, empty, multi });
     this.rows = [];
     this.cursor = -1;
     this.first = this.last = 0;
@@ -20,7 +20,7 @@ export class Grid {
     this.id = `grid-${Math.random().toString(36).slice(2, 8)}`;
     this.view.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.view.addEventListener("keydown", (event) => this.key(event));
-    this.view.addEventListener("focus", () => this.cursor < 0 && this.rows.length && this.move(0));
+    this.view.addEventListener("focus", () => this.cursor < 0 && this.view.matches(":focus-visible") && this.move(0));
     this.body.addEventListener("click", (event) => this.click(event));
     this.resized = new ResizeObserver(() => this.layout());
     this.resized.observe(this.view);
@@ -113,13 +113,19 @@ export class Grid {
     const { scrollTop, clientHeight } = this.view;
     if (top < scrollTop) this.view.scrollTop = top;
     else if (top + this.rowHeight > scrollTop + clientHeight - head) this.view.scrollTop = top + this.rowHeight - clientHeight + head;
-    this.draw(true);
-    this.onCursor?.(this.rows[this.cursor]);
+    this.draw(false);
+    // Rows stay the same elements: one that is replaced between the press and the release of a button gets no click.
+    for (const row of this.body.querySelectorAll(".grid-row")) {
+      const here = Number(row.dataset.at) === this.cursor;
+      row.classList.toggle("cursor", here);
+      if (!this.multi) row.setAttribute("aria-selected", String(here));
+    }
+    this.point();
   }
 
   // Takes the keyboard: the first row, or the next one from where the cursor is.
   step(by) {
-    if (this.cursor >= 0) this.move(this.cursor + by);
+    this.move(this.cursor >= 0 ? this.cursor + by : 0);
     this.view.focus({ preventScroll: true });
   }
 

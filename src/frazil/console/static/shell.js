@@ -56,7 +56,7 @@ export function drawNav(current) {
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
-export const PAGES = [["tables", "Tables"]];
+export const PAGES = [["tables", "Tables"], ["connect", "Connect"]];
 
 export function hash(...parts) {
   return `#/${parts.filter((part) => part !== null && part !== undefined).map(encodeURIComponent).join("/")}`;

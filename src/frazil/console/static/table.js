@@ -1,0 +1,245 @@
+// The page of one table: what it is, how it came to be, what is in it.
+
+import { get, tablePath } from "./api.js";
+import { command, h, problem, quoted, s } from "./dom.js";
+import { age, bytes, compact, count, oneLine, percent, plural, when } from "./format.js";
+import { bindKeys, drawNav, go, hash, show } from "./shell.js";
+import { snapshotsTab } from "./snapshots.js";
+import { activity, health } from "./tables.js";
+
+const TABS = [
+  ["overview", "Overview", overview],
+  ["columns", "Columns", columns],
+  ["snapshots", "Snapshots", snapshotsTab],
+  ["rows", "Rows", rows],
+  ["files", "Files", files],
+  ["properties", "Properties", properties],
+];
+
+export async function page({ warehouse, parts, query }, signal) {
+  const [namespace, name, chosen = "overview"] = parts;
+  const table = { warehouse, namespace: namespace.split("\x1f"), name };
+  table.label = [...table.namespace, name].join(".");
+  drawNav("tables");
+  const open = (tab, more) => go("table", warehouse, namespace, name, tab, more);
+  const at = Math.max(0, TABS.findIndex(([key]) => key === chosen));
+  bindKeys({
+    Escape: () => go("tables", warehouse),
+    "[": () => open(TABS[(at + TABS.length - 1) % TABS.length][0]),
+    "]": () => open(TABS[(at + 1) % TABS.length][0]),
+    r: () => dispatchEvent(new HashChangeEvent("hashchange")),
+  });
+  const body = h("div", { class: "tab-body" }, h("p", { class: "muted loading" }, "Loading…"));
+  const facts = h("dl", { class: "facts" });
+  const badge = h("span");
+  show(
+    table.label,
+    h(
+      "header",
+      { class: "table-head" },
+      h("nav", { class: "crumbs", "aria-label": "Where" }, h("a", { href: hash("tables", warehouse) }, "Tables"), " / ", h("bdi", {}, table.namespace.join("."))),
+      h("div", { class: "title" }, h("h1", { title: name }, h("bdi", {}, oneLine(name, 120))), badge),
+      facts,
+    ),
+    h(
+      "nav",
+      { class: "tabs", "aria-label": "Of this table" },
+      TABS.map(([key, label], index) => h("a", { href: hash("table", warehouse, namespace, name, key), "aria-current": index === at ? "page" : null }, label)),
+    ),
+    body,
+  );
+  try {
+    const loaded = await get(tablePath(table), { signal });
+    badge.replaceWith(health(loaded.health.level, loaded.working));
+    drawFacts(facts, loaded);
+    await TABS[at][2](Object.assign(loaded, { label: table.label }), body, { signal, query, extra: parts.slice(3) });
+  } catch (error) {
+    if (error.name !== "AbortError" && error.status !== 401) body.replaceChildren(problem(error));
+  }
+}
+
+function drawFacts(list, table) {
+  const fact = (name, value, title) => h("div", {}, h("dt", {}, name), h("dd", { title }, value));
+  list.replaceChildren(
+    fact("Rows", compact(table.rows), count(table.rows)),
+    fact("Size", bytes(table.bytes), `${count(table.bytes)} bytes`),
+    fact("Data files", compact(table.data_files), count(table.data_files)),
+    fact("Delete files", compact(table.delete_files), count(table.delete_files)),
+    fact("Average file", bytes(table.average_file_bytes)),
+    fact("Rows deleted", percent(table.delete_ratio)),
+    fact("Snapshots", count(table.snapshots)),
+    fact("Last commit", age(table.committed_ms), when(table.committed_ms)),
+  );
+}
+
+export function section(title, ...content) {
+  return h("section", { class: "block" }, h("h2", {}, title), ...content);
+}
+
+function pairs(entries) {
+  return h("dl", { class: "pairs" }, entries.map(([name, value, className]) => [h("dt", {}, name), h("dd", { class: className }, value)]));
+}
+
+// --- overview --------------------------------------------------------------------------------------------------------
+
+const STEPS = { compact: "Compact small files", deletes: "Apply delete files", manifests: "Merge manifests", expire: "Expire snapshots" };
+
+function overview(table, body) {
+  const { upkeep } = table;
+  const steps = Object.entries(table.steps).map(([step, score]) => {
+    const share = Math.min(1, score);
+    const bar = s("svg", { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: 100, height: 6, rx: 3 }), s("rect", { width: 100 * share, height: 6, rx: 3, class: score >= 1 ? "due" : "on" }));
+    return h("tr", {}, h("th", { scope: "row" }, STEPS[step] ?? step), h("td", { class: "bar" }, bar), h("td", { class: "right number" }, score.toFixed(2)));
+  });
+  const run = upkeep.last_run;
+  const partitioning = table.partitioning.length ? table.partitioning.map((field) => (field.transform === "identity" ? field.column : `${field.transform}(${field.column})`)).join(", ") : "none";
+  const order = table.order.length ? table.order.map((field) => `${field.column} ${field.direction}`).join(", ") : "none";
+  body.replaceChildren(
+    h(
+      "div",
+      { class: "two" },
+      h(
+        "div",
+        {},
+        table.comment ? h("p", { class: "comment" }, h("bdi", {}, table.comment)) : null,
+        section(
+          "About",
+          pairs([
+            ["Location", h("bdi", {}, table.location), "mono"],
+            ["Metadata file", h("bdi", {}, table.metadata_location.split("/").at(-1)), "mono"],
+            ["UUID", table.uuid, "mono"],
+            ["Format", `Iceberg ${table.format_version}`],
+            ["Partitioned by", h("bdi", {}, partitioning)],
+            ["Sorted by", h("bdi", {}, order)],
+            ["Columns", count(table.columns)],
+            ["Branches and tags", h("div", { class: "refs" }, table.refs.map((ref) => refMark(ref)))],
+          ]),
+        ),
+        section("Commits of the last 30 days", table.snapshots ? h("div", { class: "days" }, activity(table.activity)) : h("p", { class: "muted" }, "None yet.")),
+      ),
+      h(
+        "div",
+        {},
+        section(
+          "Upkeep",
+          h("p", { class: "lead" }, health(table.health.level, table.working), h("span", { class: "muted" }, table.health.reasons.join(", ") || "Nothing to do.")),
+          steps.length ? h("table", { class: "steps" }, h("caption", { class: "muted" }, "A score of 1 means that a run is worth it."), h("tbody", {}, steps)) : null,
+          h("p", { class: "muted" }, run ? `Last run ${age(run.at_ms)}: ${run.outcome}${run.saved_files ? `, ${plural(run.saved_files, "file")} fewer` : ""}.` : "No worker of upkeep has run on this table."),
+          upkeep.lease ? h("p", {}, `${upkeep.lease.owner} is at work.`) : null,
+        ),
+        section("On the command line", command(`frazil log ${quoted(table.label)}`), command(`frazil maintain ${quoted(table.label)} --dry-run`), command(`frazil explain ${quoted(table.label)}`)),
+      ),
+    ),
+  );
+}
+
+export function refMark(ref) {
+  return h("span", { class: `ref ${ref.type}`, title: `${ref.type} ${ref.name}` }, h("bdi", {}, oneLine(ref.name, 60)));
+}
+
+// --- columns ---------------------------------------------------------------------------------------------------------
+
+const SAID = {
+  added: (change) => ["added", change.after],
+  dropped: (change) => ["dropped", change.before],
+  renamed: (change) => ["renamed", `${change.before} → ${change.after}`],
+  type: (change) => ["type", `${change.before} → ${change.after}`],
+  required: (change) => ["nulls", change.after ? "not allowed any more" : "allowed now"],
+  doc: () => ["comment", "changed"],
+};
+
+function columns(table, body) {
+  const partitioned = new Map(table.partitioning.map((field) => [field.column, field.transform]));
+  const line = (field) => {
+    const name = field.path.join(".");
+    const transform = partitioned.get(name);
+    return h(
+      "tr",
+      {},
+      h("td", { class: "number right" }, field.id),
+      h("th", { scope: "row" }, h("span", { class: "depth", style: { "padding-left": `${(field.path.length - 1) * 18}px` } }, h("bdi", {}, oneLine(field.path.at(-1), 120)))),
+      h("td", { class: "mono" }, field.type),
+      h("td", { class: "muted" }, field.required ? "not null" : ""),
+      h("td", { class: "muted" }, transform ? `partition${transform === "identity" ? "" : `: ${transform}`}` : ""),
+      h("td", { class: "doc" }, field.doc ? h("bdi", {}, field.doc) : ""),
+    );
+  };
+  const head = h("tr", {}, ["Id", "Column", "Type", "Nulls", "Role", "Comment"].map((title, at) => h("th", { scope: "col", class: at === 0 ? "right" : null }, title)));
+  const history = table.schemas.map((schema) =>
+    h(
+      "li",
+      {},
+      h("div", { class: "when" }, h("strong", {}, `Schema ${schema.schema_id}`), schema.current ? h("span", { class: "ref branch" }, "current") : null, h("span", { class: "muted", title: when(schema.used_ms) }, schema.used_ms ? `first used ${age(schema.used_ms)}` : "no snapshot was made with it")),
+      schema.changes.length
+        ? h("ul", {}, schema.changes.map((change) => {
+            const [verb, what] = SAID[change.what](change);
+            return h("li", {}, h("span", { class: `verb ${change.what}` }, verb), h("bdi", {}, oneLine(change.path.join("."), 80)), h("span", { class: "muted" }, h("bdi", {}, oneLine(what ?? "", 80))), h("span", { class: "muted number" }, `id ${change.id}`));
+          }))
+        : h("p", { class: "muted" }, schema.schema_id === table.schemas.at(-1).schema_id ? plural(schema.fields, "field") : "No field changed."),
+    ),
+  );
+  body.replaceChildren(
+    section("Columns", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Columns" }, h("table", { class: "plain" }, h("thead", {}, head), h("tbody", {}, table.fields.map(line)))), command(`frazil import ${quoted(table.label)}`)),
+    section("History of the schema, by field id", h("ol", { class: "history" }, history)),
+  );
+}
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+
+export function rowsTable(answer) {
+  const head = h("tr", {}, answer.columns.map((column) => h("th", { scope: "col", class: column.number ? "right" : null }, h("bdi", {}, oneLine(column.name, 80)), h("small", {}, column.type))));
+  const cell = (value, at) =>
+    value === null ? h("td", { class: "null" }, "null") : h("td", { class: answer.columns[at].number ? "right" : null, title: value.length > 40 ? value.slice(0, 600) : null }, h("bdi", {}, oneLine(value, 200)));
+  return h("div", { class: "scroll rows", tabindex: 0, role: "region", "aria-label": "Rows" }, h("table", { class: "plain cells" }, h("thead", {}, head), h("tbody", {}, answer.rows.map((row) => h("tr", {}, row.map(cell))))));
+}
+
+async function rows(table, body, { signal, extra }) {
+  const snapshot = extra[0];
+  const answer = await get(tablePath(table, "rows"), { query: { snapshot, limit: 100 }, signal });
+  const at = snapshot ? ` --snapshot ${snapshot}` : "";
+  const back = snapshot ? h("p", { class: "muted" }, "As of snapshot ", h("code", {}, snapshot), ". ", h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows") }, "Show them as they are now")) : null;
+  body.replaceChildren(
+    h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, command(`frazil query ${quoted(`SELECT * FROM ${sqlName(table)} LIMIT 100`)}${at}`)),
+    answer.columns.length ? rowsTable(answer) : "",
+  );
+}
+
+export function sqlName(table) {
+  return [...table.namespace, table.name].map((part) => (/^[a-z_][a-z0-9_]*$/.test(part) ? part : `"${part.replaceAll('"', '""')}"`)).join(".");
+}
+
+// --- files -----------------------------------------------------------------------------------------------------------
+
+async function files(table, body, { signal }) {
+  const found = await get(tablePath(table, "files"), { signal });
+  const most = Math.max(1, ...found.buckets.map((bucket) => bucket.data + bucket.deletes));
+  const names = ["0", ...found.buckets.slice(0, -1).map((bucket) => size(bucket.below))];
+  const line = (bucket, at) => {
+    const label = at === found.buckets.length - 1 ? `from ${names[at]}` : at === 0 ? `below ${size(bucket.below)}` : `${names[at]} – ${size(bucket.below)}`;
+    const [data, deletes] = [bucket.data, bucket.deletes].map((number) => (100 * number) / most);
+    const bar = s("svg", { class: "hist", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: data, height: 10, class: "data" }), s("rect", { x: data, width: deletes, height: 10, class: "deletes" }));
+    return h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "bar" }, bar), h("td", { class: "right number" }, count(bucket.data)), h("td", { class: "right number" }, bucket.deletes ? count(bucket.deletes) : ""), h("td", { class: "right number" }, bytes(bucket.bytes)));
+  };
+  const partial = found.manifests_read < found.manifests ? h("p", { class: "muted" }, `Read ${count(found.manifests_read)} of ${plural(found.manifests, "manifest")}: there was no time for more.`) : null;
+  const after = Math.max(1, Math.ceil(found.small_bytes / found.target_bytes));
+  const advice = found.small_files > after ? `${plural(found.small_files, "file")} of ${bytes(found.small_bytes)} in all are small for the target of ${size(found.target_bytes)}: as few as ${plural(after, "file")} could hold them, more if they lie in several partitions.` : `Nothing to gain from compaction (target ${size(found.target_bytes)}).`;
+  body.replaceChildren(
+    h("div", { class: "two" },
+      h("div", {}, section("Files by size", h("table", { class: "histogram" }, h("thead", {}, h("tr", {}, ["Size", "", "Data", "Deletes", "Bytes"].map((title, at) => (title ? h("th", { scope: "col", class: at > 1 ? "right" : null }, title) : h("td"))))), h("tbody", {}, found.buckets.map(line))))),
+      h("div", {}, section("In all", pairs([["Data files", count(found.data_files)], ["Delete files", count(found.delete_files)], ["Rows in data files", count(found.rows)], ["Bytes", `${bytes(found.bytes)}`], ["Manifests", count(found.manifests)]]), ...(partial ? [partial] : [])), section("Compaction", h("p", {}, advice), command(`frazil maintain ${quoted(table.label)} --only compact --dry-run`))),
+    ),
+  );
+}
+
+function size(value) {
+  for (const [unit, length] of [["GiB", 1 << 30], ["MiB", 1 << 20], ["kiB", 1024]]) if (value >= length) return `${+(value / length).toFixed(1)} ${unit}`;
+  return `${value} B`;
+}
+
+// --- properties ------------------------------------------------------------------------------------------------------
+
+function properties(table, body) {
+  const entries = Object.entries(table.properties);
+  const line = ([name, value]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, h("bdi", {}, oneLine(name, 200))), h("td", { class: "mono value" }, value.length > 400 ? h("details", {}, h("summary", {}, h("bdi", {}, oneLine(value, 120))), h("bdi", {}, value)) : h("bdi", {}, value)));
+  body.replaceChildren(section(plural(entries.length, "property").replace(/ys$/, "ies"), entries.length ? h("table", { class: "plain" }, h("tbody", {}, entries.map(line))) : h("p", { class: "muted" }, "This table has none.")));
+}
