@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
+import click
 import pytest
 from playwright.sync_api import Browser, Page
 
 from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from tests.console.conftest import OpenPage
 from tests.console.lake import LONG, MARKUP, RIGHT_TO_LEFT
@@ -159,13 +162,35 @@ def longest_task_ms(events: list[dict[str, Any]]) -> float:
     return max(tasks)
 
 
+def test_every_command_that_a_page_names_can_be_typed(lake: EmbeddedCatalog, watch: OpenPage) -> None:
+    watched = watch(lake.uri)
+    commands: set[str] = set()
+    for address in ("", *(f"{SALES}/{tab}" for tab in TABS), "connect/default"):
+        page = watched.open(address)
+        page.locator(".command code").first.wait_for()
+        commands.update(page.locator(".command code").all_text_contents())
+    assert len(commands) > 8
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "frazil"
+        parse(cli, words)
+
+
+def parse(command: click.Command, words: list[str]) -> None:
+    """Passes when a command line has a command that there is, with its options and arguments."""
+    while isinstance(command, click.Group):
+        name, *words = words
+        command = command.get_command(click.Context(command), name)  # type: ignore[assignment]
+        assert command is not None, name
+    command.make_context(command.name, words).close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_any_tab(lake: EmbeddedCatalog, watch: OpenPage, scheme: str) -> None:
     watched = watch(lake.uri, color_scheme=scheme)
     for tab in TABS:
         page = watched.open(f"{SALES}/{tab}")
-        page.locator(".loading").wait_for(state="detached")
-        page.locator(".tab-body > *").first.wait_for()
+        page.locator(".tab-body > :not(.loading)").first.wait_for()
         assert axe_violations(page) == [], tab
 
 

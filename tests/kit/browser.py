@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,29 +14,29 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.kit.browser_download import fetched_chromium
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-def find_chromium() -> str:
-    """The browser of this machine: one on PATH, else the one that Playwright has installed."""
+def find_chromium() -> tuple[str, dict[str, str]]:
+    """The browser of this machine, or one that is fetched into the cache; and what it needs in its environment."""
     on_path = next(filter(None, map(shutil.which, NAMES)), None)
     if on_path is not None:
-        return on_path
-    with sync_playwright() as playwright:
-        own = playwright.chromium.executable_path
-    if Path(own).exists():
-        return own
-    raise RuntimeError("no Chromium on PATH: apt install chromium, or python -m playwright install chromium")
+        return on_path, {}
+    executable, environment = fetched_chromium()
+    return str(executable), environment
 
 
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     """A browser without a window."""
-    executable = find_chromium()
+    executable, environment = find_chromium()
     with sync_playwright() as playwright:
         # no sandbox: it needs rights that containers do not have
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=executable, args=arguments, env={**os.environ, **environment}
         )
         try:
             yield browser
@@ -60,11 +61,12 @@ class Watched:
             self.faults.append(f"{kind}: {text}")
 
     def _check(self, url: str) -> None:
-        if urlsplit(url).netloc != self.host:
+        if urlsplit(url).netloc != self.host and url != "about:blank":
             self.faults.append(f"request to {url}")
 
     def open(self, address: str = "") -> Page:
-        """Opens the console at an address (what follows #)."""
+        """Opens the console at an address (what follows #). From a blank page: a new address alone loads nothing."""
+        self.page.goto("about:blank")
         self.page.goto(f"{self.uri}/{f'#/{address}' if address else ''}")
         return self.page
 

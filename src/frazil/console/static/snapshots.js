@@ -25,8 +25,8 @@ export async function snapshotsTab(table, body, { signal }) {
     multi: (row) => chosen.includes(row),
     columns: [
       { key: "graph", title: "", width: `${width - 24}px`, cell: () => "" },
-      { key: "what", title: "Snapshot", width: "minmax(170px, 1fr)", cell: (row) => h("div", { class: "what" }, h("span", {}, data.operation[row.at] || "commit"), ...row.refs.map((ref) => mark(ref)), data.by[row.at] ? h("span", { class: "muted" }, oneLine(data.by[row.at], 40)) : "") },
-      { key: "change", title: "Rows changed", width: "120px", right: true, least: 420, cell: (row) => h("div", { class: "delta" }, ...delta(data.added_rows[row.at], data.removed_rows[row.at])) },
+      { key: "what", title: "Snapshot", width: "minmax(120px, 1fr)", cell: (row) => h("div", { class: "what" }, h("span", {}, data.operation[row.at] || "commit"), ...row.refs.map((ref) => mark(ref)), data.by[row.at] ? h("span", { class: "muted" }, oneLine(data.by[row.at], 40)) : "") },
+      { key: "change", title: "Rows changed", width: "110px", right: true, least: 460, cell: (row) => h("div", { class: "delta" }, ...delta(data.added_rows[row.at], data.removed_rows[row.at])) },
       { key: "rows", title: "Rows", width: "80px", right: true, least: 560, cell: (row) => compact(data.rows[row.at]) },
       { key: "files", title: "Files", width: "64px", right: true, least: 640, cell: (row) => compact(data.data_files[row.at]) },
       { key: "bytes", title: "Size", width: "76px", right: true, least: 720, cell: (row) => bytes(data.bytes[row.at]) },
@@ -124,7 +124,7 @@ function details(table, data, { at, id, refs }) {
     h("p", {}, h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows", id) }, "Show the rows as of then")),
     h("h2", {}, "On the command line"),
     command(`frazil tag create ${label} NAME --at ${id}`),
-    command(`frazil rollback ${label} ${id}`),
+    command(`frazil rollback ${label} --at ${id}`),
     h("p", { class: "muted" }, "Shift, Ctrl or Space chooses a second one to compare."),
   ];
 }

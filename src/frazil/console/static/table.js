@@ -241,5 +241,5 @@ function size(value) {
 function properties(table, body) {
   const entries = Object.entries(table.properties);
   const line = ([name, value]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, h("bdi", {}, oneLine(name, 200))), h("td", { class: "mono value" }, value.length > 400 ? h("details", {}, h("summary", {}, h("bdi", {}, oneLine(value, 120))), h("bdi", {}, value)) : h("bdi", {}, value)));
-  body.replaceChildren(section(plural(entries.length, "property").replace(/ys$/, "ies"), entries.length ? h("table", { class: "plain" }, h("tbody", {}, entries.map(line))) : h("p", { class: "muted" }, "This table has none.")));
+  body.replaceChildren(section(plural(entries.length, "property").replace(/ys$/, "ies"), entries.length ? h("table", { class: "plain" }, h("tbody", {}, entries.map(line))) : h("p", { class: "muted" }, "This table has none."), command(`frazil import ${quoted(table.label)}`)));
 }

@@ -15,7 +15,7 @@ export function health(level, working) {
 }
 
 function nameCell(row) {
-  return h("div", { class: "name" }, h("bdi", { class: "muted" }, `${row.namespace.join(".")}.`), h("bdi", { title: row.label }, oneLine(row.name)));
+  return h("div", { class: "name" }, h("i", { class: `dot-only ${row.health.level}`, "aria-hidden": "true" }), h("bdi", { class: "muted" }, `${row.namespace.join(".")}.`), h("bdi", { title: row.label }, oneLine(row.name)));
 }
 
 function healthCell(row) {
@@ -46,7 +46,7 @@ const COLUMNS = [
   { key: "data_files", title: "Files", width: "58px", right: true, least: 700, sort: "number", cell: filesCell },
   { key: "average_file_bytes", title: "Avg file", width: "70px", right: true, least: 820, sort: "number", cell: (row) => bytes(row.average_file_bytes) },
   { key: "delete_ratio", title: "Deleted", width: "66px", right: true, least: 900, sort: "number", about: "Share of the rows that position deletes mark", cell: (row) => percent(row.delete_ratio) },
-  { key: "activity", title: "14 days", width: "72px", least: 1060, sort: "activity", about: "Commits per day", cell: (row) => (row.activity ? activity(row.activity) : "") },
+  { key: "activity", title: "14 days", width: "84px", right: true, least: 1060, sort: "activity", about: "Commits per day", cell: (row) => (row.activity ? activity(row.activity) : "") },
   { key: "committed_ms", title: "Last commit", width: "84px", right: true, least: 600, sort: "number", cell: (row) => h("span", { title: when(row.committed_ms) }, row.health.level === "hidden" ? "–" : age(row.committed_ms)) },
 ];
 

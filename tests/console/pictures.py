@@ -1,0 +1,99 @@
+"""Takes the pictures of docs/console.md, each page in both themes: `python -m tests.console.pictures`."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
+from frazil.client import FrazilCatalog
+from tests.console.lake import sales
+from tests.kit.browser import running_browser
+from tests.kit.console_tables import DAY_MS, add_tables, metadata, snapshot
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "console"
+NAMES = (
+    *("customers", "customers__quarantine", "daily_revenue", "devices", "devices__ledger", "embeddings", "inventory"),
+    *("invoices", "ledger_entries", "order_lines", "orders", "payments", "prices", "product_texts", "products"),
+    *("returns", "sessions", "shipments", "stock_levels", "stores", "uplink_events", "weather"),
+)
+PAGES = {
+    "tables": "",
+    "overview": "table/default/shop/sales",
+    "columns": "table/default/shop/sales/columns",
+    "snapshots": "table/default/shop/sales/snapshots",
+    "rows": "table/default/shop/sales/rows",
+    "connect": "connect/default/spark",
+}
+
+
+def made_up(server: EmbeddedCatalog) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tables as a shop has them, written for two weeks."""
+    chance, now_ms = random.Random(7), time.time_ns() // 1_000_000
+    for name in NAMES:
+        rows, count = int(10 ** chance.uniform(6, 8.9)), chance.randint(3, 60)
+        rows = 1_204 if name.endswith("__quarantine") else rows
+        small, late = chance.random() < 0.25, 9 if chance.random() < 0.15 else 0
+        snapshots = []
+        for number in range(1, count + 1):
+            size = rows * 40 // (1 if not small else 9)
+            facts = {
+                "added-files-size": str(max(size // count, 1) if not small else 40_000),
+                "total-records": str(rows * number // count),
+                "total-data-files": str(number * (1 if not small else 3)),
+                "total-files-size": str(size * number // count),
+                "total-position-deletes": str(rows // 90 if chance.random() < 0.2 else 0),
+            }
+            at_ms = now_ms - int(((count - number) / count * 13.4 + chance.random() / 3 + late) * DAY_MS)
+            snapshots.append(snapshot(number, number - 1 if number > 1 else None, at_ms, **facts))
+        document = metadata(f"{server.warehouse}/shop/{name}", snapshots, {"main": count})
+        rules = {"write.target-file-size-bytes": str(1 << 20), "history.expire.max-snapshot-age-ms": str(30 * DAY_MS)}
+        yield name, document | {"properties": rules}
+
+
+def build(server: EmbeddedCatalog) -> None:
+    add_tables(server, "retail", made_up(server))
+    catalog = FrazilCatalog("lake", **server.properties)
+    catalog.create_namespace("shop")
+    first = sales(0, 800)
+    text = {"comment": "One row for each order, as the shops report it. Corrections come as upserts within a day."}
+    table = catalog.create_table(("shop", "sales"), first.schema, properties=text)
+    for number in range(5):
+        table.append(named(sales(800 * number, 700 + 37 * number)))
+    table.manage_snapshots().create_tag(table.metadata.snapshots[2].snapshot_id, "month-end").commit()
+    table.manage_snapshots().create_branch(table.metadata.snapshots[3].snapshot_id, "audit").commit()
+    with table.update_schema() as update:
+        update.update_column("amount", doc="gross, in euros")
+        update.rename_column("customer", "buyer")
+    table = catalog.load_table(("shop", "sales"))
+    for number, branch in enumerate(("audit", "main", "audit", "main", "main")):
+        rows = named(sales(9000 + 300 * number, 120 + 31 * number))
+        table.append(rows.rename_columns(["order_id", "buyer", *rows.column_names[2:]]), branch=branch)
+
+
+def named(rows: Any) -> Any:
+    """The same orders, by people."""
+    people = ("Ada Lovelace", "Grace Hopper", "Radia Perlman", "Edsger Dijkstra", "محمد علي", "Barbara Liskov")
+    names = [people[number * 5 % len(people)] for number in range(rows.num_rows)]
+    return rows.set_column(1, rows.schema.field(1), [names])
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with running_catalog(routes_of=["frazil.console"]) as server, running_browser() as browser:
+        build(server)
+        for theme in ("light", "dark"):
+            for name, address in PAGES.items():
+                page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
+                page.goto(f"{server.uri}/#/{address}")
+                page.wait_for_load_state("networkidle")
+                page.wait_for_timeout(300)
+                page.screenshot(path=FOLDER / f"{name}-{theme}.png")
+                page.close()
+
+
+if __name__ == "__main__":
+    main()
