@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.catalog.http import Request, Response, json_response
     from frazil.catalog.locations import Place
     from frazil.catalog.names import Name
-    from frazil.catalog.operations.scans import as_bad_request
+    from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
     from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
     from frazil.catalog.places import find_overlaps, store_missing_places
@@ -97,6 +97,7 @@ __all__ = [
     "be_modest",
     "best_candidate",
     "can_assume",
+    "can_plan",
     "change_grant",
     "change_member",
     "check_exposure",

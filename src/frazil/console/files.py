@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog import Context, Request, Response, as_bad_request, json_response
-from frazil.console.rows import AT_ONCE, whole_number
+from frazil.console.rows import AT_ONCE, check_installed, whole_number
 from frazil.errors import TooBusy, UpkeepError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ MOST_MANIFESTS = 2_000
 
 def show_files(ctx: Context, request: Request) -> Response:
     """How many data and delete files of each size there are, and how small they are for the table's target."""
+    check_installed()
     from frazil.catalog import open_served
     from frazil.scan.planning import DATA, DELETES
 

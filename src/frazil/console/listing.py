@@ -33,11 +33,12 @@ class Lines:
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most, self._lock = most, Lock()
-        self._lines: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
+        self._lines: OrderedDict[tuple[str, str, int], dict[str, Any]] = OrderedDict()
 
     def line(self, ctx: Context, table: Kept) -> dict[str, Any]:
         """The line of a table, with its debt as of this hour."""
-        key = (table.metadata_location, table.now_ms // RESCORE_MS)
+        # The UUID, too: a location may lie in another store once a warehouse has changed.
+        key = (table.metadata_location, table.uuid, table.now_ms // RESCORE_MS)
         with self._lock:
             if key in self._lines:
                 self._lines.move_to_end(key)

@@ -8,8 +8,8 @@ from datetime import date, datetime, time
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog import Context, Request, Response, as_bad_request, json_response
-from frazil.errors import BadRequest, TooBusy
+from frazil.catalog import Context, Request, Response, as_bad_request, can_plan, json_response
+from frazil.errors import BadRequest, NotSupported, TooBusy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +22,7 @@ AT_ONCE = BoundedSemaphore(2)
 
 def show_rows(ctx: Context, request: Request) -> Response:
     """The first rows, in the order of the plan, with the columns that the table had at the snapshot."""
+    check_installed()
     from frazil.catalog import open_served
 
     snapshot_id, limit = whole_number(request, "snapshot"), whole_number(request, "limit")
@@ -39,6 +40,14 @@ def show_rows(ctx: Context, request: Request) -> Response:
         AT_ONCE.release()
     answer = to_text(rows, [str(field.field_type) for field in scan.fields])
     return json_response({"snapshot_id": str(scan.request.snapshot_id), **answer})
+
+
+def check_installed() -> None:
+    """Passes when the server can read rows and manifests."""
+    if not can_plan():
+        raise NotSupported(
+            "This server cannot read rows and files: pyarrow is not installed", hint="pip install 'frazil[console]'"
+        )
 
 
 def whole_number(request: Request, name: str) -> int | None:

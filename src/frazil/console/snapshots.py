@@ -17,15 +17,16 @@ MOST_KEPT = 16  # answers
 # how those who make snapshots sign them, and what to call them
 SIGNED = {SUMMARY_UPKEEP: "upkeep", SUMMARY_ROLLBACK: "rollback", "trino_query_id": "Trino", "spark.app.id": "Spark"}
 
-_kept: OrderedDict[str, bytes] = OrderedDict()
+_kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # by location and UUID
 
 
 def list_snapshots(ctx: Context, request: Request) -> Response:
     """All snapshots, the newest first, with the lines of the graph and the refs. It follows from the metadata file."""
     version = load_version(ctx, request)
-    body = _kept.get(version.location)
+    key = (version.location, version.metadata["table-uuid"])
+    body = _kept.get(key)
     if body is None:
-        body = _kept[version.location] = orjson.dumps(to_columns(version.metadata))
+        body = _kept[key] = orjson.dumps(to_columns(version.metadata))
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
     return Response(200, body, [JSON_TYPE])
