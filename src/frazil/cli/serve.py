@@ -96,9 +96,10 @@ def serve(
     log_level: str,
     **access: str | bool | None,
 ) -> None:
-    """Serve the Iceberg REST catalog, and the console at `/`.
+    """Serve the Iceberg REST catalog.
 
-    Any address but the loopback interface needs authentication, and TLS or a proxy that terminates it.
+    The console is at /, in a browser. Any address but the loopback interface needs authentication, and TLS or a proxy
+    that terminates it.
     """
     flags = {"host": host, "port": port, "workers": workers, "database": database, "allow_overlap": allow_overlap}
     settings = context.settings_with(**{f"server__{key}": value for key, value in (flags | access).items()}).server
