@@ -14,7 +14,7 @@ ifeq ($(strip $(UV_DEFAULT_INDEX)),)
 unexport UV_DEFAULT_INDEX
 endif
 
-.PHONY: help setup run quick test check fix bench soak docs lock clean
+.PHONY: help setup run quick test check fix bench soak lowest docs lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: $(READY) ## Every benchmark, beside its peer (one alone: python -m benchm
 
 soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure
 	@$(BIN)/python -m pytest tests --full $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+lowest: $(READY) ## Unit tests of client, tables, scans and sinks with the lowest versions of libraries that pyproject.toml allows
+	@$(BIN)/python -m tools.lowest
 
 docs: $(READY) ## Write the generated pages of docs/
 	@$(BIN)/python -m tools.docs
