@@ -17,8 +17,9 @@ from tests.kit.browser import Watched, running_browser
 OpenPage = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser of each file: while it runs, its event loop is that of the thread, and other tests could run none."""
     with running_browser() as browser:
         yield browser
 
