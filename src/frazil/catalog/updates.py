@@ -264,6 +264,8 @@ def _check_parent(draft: Draft, snapshot: Json) -> None:
     be deleted.
     """
     parent = snapshot.get("parent-snapshot-id")
+    if parent == snapshot["snapshot-id"]:
+        raise InvalidChange(f"Cannot add snapshot {parent}: it is its own parent", snapshot=parent)
     # removed by this very commit: its files are still there
     if parent in (None, NO_SNAPSHOT) or parent in draft.removed_snapshots:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,12 +45,7 @@ def choose_expired(
         age = policy.max_snapshot_age_ms if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
         least = policy.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
         kept |= set(_young_line(metadata, head, cutoff_ms=now_ms - age, least=least, since_ms=keep_since_ms))
-    on_lines = {
-        snapshot.snapshot_id
-        for name in metadata.refs
-        if name not in refs
-        for snapshot in _line(metadata, metadata.snapshot_by_name(name))
-    }
+    on_lines = _reached(metadata, [name for name in metadata.refs if name not in refs])
     cutoff = min(now_ms - policy.max_snapshot_age_ms, keep_since_ms if keep_since_ms is not None else now_ms)
     kept |= {
         snapshot.snapshot_id
@@ -76,6 +71,18 @@ def _is_old_ref(metadata: TableMetadata, name: str, policy: Policy, now_ms: int)
     return limit is not None and snapshot is not None and now_ms - snapshot.timestamp_ms > limit
 
 
+def _reached(metadata: TableMetadata, names: Sequence[str]) -> set[int]:
+    """The snapshots that refs lead to. What one ref has reached is not walked again for the next one."""
+    by_id, reached = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}, set[int]()
+    for name in names:
+        snapshot = metadata.snapshot_by_name(name)
+        while snapshot is not None and snapshot.snapshot_id not in reached:
+            reached.add(snapshot.snapshot_id)
+            parent = snapshot.parent_snapshot_id
+            snapshot = by_id.get(parent) if parent is not None else None
+    return reached
+
+
 def _young_line(
     metadata: TableMetadata, head: Snapshot, *, cutoff_ms: int, least: int, since_ms: int | None
 ) -> list[int]:
@@ -97,7 +104,8 @@ def _young_line(
 
 def _line(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot]:
     # PyIceberg's own look goes through all of them each time
-    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    while head is not None:
+    known, seen = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}, set[int]()
+    while head is not None and head.snapshot_id not in seen:  # metadata is a client's: parents may form a circle
+        seen.add(head.snapshot_id)
         yield head
         head = known.get(head.parent_snapshot_id) if head.parent_snapshot_id is not None else None

@@ -71,6 +71,10 @@ def test_the_newest_ones_stay_whatever_their_age() -> None:
     assert (gone(table(old)), gone(table(old), Policy(min_snapshots=4))) == ((1, 2, 3, 4), (1,))
 
 
+def test_a_circle_of_parents_ends() -> None:
+    assert gone(table(AGES, parents={1: 5})) == (1, 2, 3)
+
+
 def test_a_branch_keeps_its_line_by_its_own_rules() -> None:
     side = {"side": {"snapshot-id": 3, "type": "branch", "min-snapshots-to-keep": 2}}
     assert gone(table(AGES, refs=side)) == (1,)

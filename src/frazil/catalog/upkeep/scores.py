@@ -71,8 +71,9 @@ class Scores:
     def _debt(self, table: Kept) -> tuple[str, Debt | None, dict[str, Any]]:
         same = store.find(self.database.read(), table.uuid)
         if len(same) > 1:
-            names = ", ".join(other.label for other in same)
-            raise UpkeepError(f"{table.label}: tables share one UUID and so their files: {names}", table=table.label)
+            # Who may read this table need not know the others' names: they are in the log alone.
+            log.warning("tables share one UUID and so their files: %s", ", ".join(other.label for other in same))
+            raise UpkeepError(f"{table.label}: {len(same)} tables share one UUID and so their files", table=table.label)
         live = self.connect(table.warehouse).load_table(table.identifier)
         metadata, memory = live.metadata, memory_of(table.run)
         if str(metadata.table_uuid) != table.uuid:
