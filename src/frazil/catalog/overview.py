@@ -35,9 +35,9 @@ def list_seen(ctx: Context, request: Request) -> list[Kept]:
 
 def list_warehouses_seen(ctx: Context, request: Request) -> list[str]:
     """The names of the warehouses that the caller may see, the default one first."""
-    return [
-        warehouse.name for warehouse in ctx.warehouses if ctx.gate.sees(request, Target("warehouse", warehouse.name))
-    ]
+    names = [warehouse.name for warehouse in ctx.warehouses]
+    seen = [name for name in names if ctx.gate.sees(request, Target("warehouse", name))]
+    return sorted(seen, key=lambda name: name != ctx.warehouses.default.name)
 
 
 @dataclass

@@ -12,9 +12,20 @@ def show_connections(ctx: Context, request: Request) -> Response:
 
     warehouse = ctx.warehouse(request)
     known = warehouse.access.public() if warehouse.place.scheme == "s3" else None
-    store = S3(known.get("s3.endpoint"), known.get("s3.region", "us-east-1")) if known is not None else None
+    store = None
+    if known is not None:
+        store = S3(known.get("s3.endpoint"), known.get("s3.region", "us-east-1"), warehouse.access.path_style)
     token = "of the person who connects" if ctx.gate.on else None  # texts name the variable that holds it
-    to = Connection("lake", ctx.uri(request), warehouse.name, token, store, {}, vended=warehouse.vends)
+    to = Connection(
+        "lake",
+        ctx.uri(request),
+        warehouse.name,
+        token,
+        store,
+        {},
+        vended=warehouse.vends,
+        signed=warehouse.signs and not warehouse.vends,
+    )
     engines = []
     for name, make in ENGINES.items():
         try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
+MOST_SCHEMAS = 50  # the newest
 
 
 def flatten(schema: Json) -> list[dict[str, Any]]:
@@ -63,7 +64,7 @@ def type_text(kind: Any) -> str:
 
 
 def schema_history(metadata: Json) -> list[dict[str, Any]]:
-    """Every schema, the newest first, with what it changed and the time of the first snapshot that was made with it."""
+    """The schemas, the newest first, with what it changed and the time of the first snapshot that was made with it."""
     first: dict[int, int] = {}
     for snapshot in metadata["snapshots"]:
         schema_id = snapshot.get("schema-id")
@@ -71,7 +72,7 @@ def schema_history(metadata: Json) -> list[dict[str, Any]]:
             first[schema_id] = min(snapshot["timestamp-ms"], first.get(schema_id, snapshot["timestamp-ms"]))
     history: list[dict[str, Any]] = []
     before: list[dict[str, Any]] | None = None
-    for schema in sorted(metadata["schemas"], key=lambda schema: int(schema.get("schema-id", 0))):
+    for schema in sorted(metadata["schemas"], key=lambda schema: int(schema.get("schema-id", 0)))[-MOST_SCHEMAS:]:
         schema_id, after = schema.get("schema-id", 0), flatten(schema)
         changes: list[dict[str, Any]] = [] if before is None else list(compare(before, after))
         facts = {"fields": len(after), "used_ms": first.get(schema_id), "changes": changes}

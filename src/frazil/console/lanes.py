@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,15 +58,22 @@ def _take_lanes(lines: Sequence[Line]) -> None:
     free_from: list[list[tuple[int, int]]] = []  # per lane: the rows that are taken
     for line in lines:
         top, bottom = _span(line)
-        lane = next(
-            (at for at, taken in enumerate(free_from) if all(bottom < start or end < top for start, end in taken)),
-            len(free_from),
-        )
+        lane = next((at for at, taken in enumerate(free_from) if _is_free(taken, top, bottom)), len(free_from))
         lane = min(lane, MOST_LANES - 1)
         if lane == len(free_from):
             free_from.append([])
-        free_from[lane].append((top, bottom))
+        insort(free_from[lane], (top, bottom))
         line.lane = lane
+
+
+def _is_free(taken: Sequence[tuple[int, int]], top: int, bottom: int) -> bool:
+    """Whether no row from top to bottom is taken: spans are sorted, and lie apart in all lanes but the last.
+
+    >>> _is_free([(0, 2), (5, 9)], 3, 4), _is_free([(0, 2), (5, 9)], 2, 4), _is_free([(0, 2), (5, 9)], 3, 5)
+    (True, False, False)
+    """
+    at = bisect_right(taken, (bottom, sys.maxsize))
+    return at == 0 or taken[at - 1][1] < top
 
 
 def _span(line: Line) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from a metadata file, which never changes: it is kept by the file's location.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -19,13 +20,17 @@ from frazil.catalog import Context, Kept, Readable, Request, Response, json_resp
 from frazil.console.light import light
 from frazil.console.summary import count_commits, judge, summarise
 from frazil.errors import CatalogError, UpkeepError
+from frazil.logs import hide_tokens
 
 PAGE_SECONDS = 0.2
 MOST_LINES = 2000  # of a page
-MOST_KEPT = 50_000  # lines; 1 kB each
+MOST_KEPT = 50_000  # lines; 1 to 3 kB each
+MOST_CHARACTERS = 500  # of an error
 RESCORE_MS = 3_600_000  # snapshots get old by themselves
 
 Clock = Callable[[], float]
+
+log = logging.getLogger("frazil.catalog")
 
 
 class Lines:
@@ -55,10 +60,19 @@ class Lines:
 def _describe(ctx: Context, table: Kept) -> dict[str, Any]:
     try:
         metadata = peek_metadata(ctx, table.metadata_location)
+        activity = count_commits(metadata, now_ms=table.now_ms)
+        return {**summarise(metadata), "activity": activity, "debt": debt_of_metadata(metadata, table)}
     except CatalogError as exc:
-        return {"error": exc.message}
-    activity = count_commits(metadata, now_ms=table.now_ms)
-    return {**summarise(metadata), "activity": activity, "debt": debt_of_metadata(metadata, table)}
+        return {"error": hide_tokens(exc.message)[:MOST_CHARACTERS]}
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as exc:
+        # Metadata that was registered may hold anything: one table must not end the list.
+        log.warning("%s: %s cannot be summarised: %s", table.label, table.metadata_location, exc)
+        return {"error": f"unexpected value in the table metadata ({type(exc).__name__})"}
 
 
 def debt_of_metadata(metadata: dict[str, Any], table: Kept) -> dict[str, Any]:
@@ -66,9 +80,9 @@ def debt_of_metadata(metadata: dict[str, Any], table: Kept) -> dict[str, Any]:
     from frazil.upkeep import Policy, debt_of
 
     try:
-        policy = Policy.of(metadata["properties"], table=table.label)
-    except UpkeepError as exc:
-        return {"error": exc.message}
+        policy = Policy.of(metadata["properties"], table="")
+    except UpkeepError as exc:  # kept by the file, which may get another name
+        return {"error": exc.message.removeprefix(": ")}
     debt = debt_of(light(metadata), policy, now_ms=table.now_ms)
     return {**debt.to_json(), "enabled": policy.enabled is not False}
 
@@ -79,9 +93,14 @@ def health_of(table: Kept, line: dict[str, Any]) -> dict[str, Any]:
     """
     if "error" in line:
         return {"level": "error", "score": None, "reasons": [line["error"]]}
+    return judge(debt_used(table, line), empty=line["committed_ms"] is None)
+
+
+def debt_used(table: Kept, line: dict[str, Any]) -> dict[str, Any]:
+    """The debt that a worker has found in this version of the table, else that of the metadata alone."""
     is_scored = table.debt is not None and table.scored_location == table.metadata_location
-    debt = orjson.loads(table.debt or "{}") if is_scored else line["debt"]
-    return judge(debt, empty=line["committed_ms"] is None)
+    debt: dict[str, Any] = orjson.loads(table.debt or "{}") if is_scored else line["debt"]
+    return debt
 
 
 _lines = Lines()
@@ -90,7 +109,9 @@ _lines = Lines()
 def list_tables(ctx: Context, request: Request) -> Response:
     """A page of tables in the order of their names; `next` is where the next page begins, null on the last one."""
     tables, after = list_seen(ctx, request), request.query.get("after", "")
-    rest = (table for table in tables if key_of(table) > after) if after else iter(tables)
+    # As the database sorts them: a namespace first, with all of its tables, then those inside of it.
+    namespace, _, name = after.rpartition("\x1f")
+    rest = (table for table in tables if (table.namespace, table.name) > (namespace, name)) if after else iter(tables)
     page = list(islice(_within(PAGE_SECONDS, _lines_of(ctx, request, rest)), MOST_LINES))
     last = page[-1].pop("key") if page else ""
     for line in page[:-1]:
@@ -102,6 +123,7 @@ def list_tables(ctx: Context, request: Request) -> Response:
 def _lines_of(ctx: Context, request: Request, tables: Iterator[Kept]) -> Iterator[dict[str, Any]]:
     readable = Readable(ctx, request)
     for table in tables:
+        request.check_client()
         name = {"key": key_of(table), "namespace": table.identifier[:-1], "name": table.name}
         if table not in readable:
             yield {**name, "health": {"level": "hidden", "score": None, "reasons": ["you may not read this table"]}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -13,10 +14,12 @@ from frazil.console.summary import number, totals_of
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
 
 JSON_TYPE = (b"content-type", b"application/json")
-MOST_KEPT = 16  # answers
+MOST_KEPT, MOST_BYTES = 16, 4 << 20  # answers; a larger one is not kept
+MOST_CHARACTERS = 80  # of a name that a client has chosen
 # how those who make snapshots sign them, and what to call them
 SIGNED = {SUMMARY_UPKEEP: "upkeep", SUMMARY_ROLLBACK: "rollback", "trino_query_id": "Trino", "spark.app.id": "Spark"}
 
+_lock = Lock()
 _kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # by location and UUID
 
 
@@ -24,11 +27,15 @@ def list_snapshots(ctx: Context, request: Request) -> Response:
     """All snapshots, the newest first, with the lines of the graph and the refs. It follows from the metadata file."""
     version = load_version(ctx, request)
     key = (version.location, version.metadata["table-uuid"])
-    body = _kept.get(key)
+    with _lock:
+        body = _kept.get(key)
     if body is None:
-        body = _kept[key] = orjson.dumps(to_columns(version.metadata))
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+        body = orjson.dumps(to_columns(version.metadata))
+        if len(body) <= MOST_BYTES:
+            with _lock:
+                _kept[key] = body
+                while len(_kept) > MOST_KEPT:
+                    _kept.popitem(last=False)
     return Response(200, body, [JSON_TYPE])
 
 
@@ -48,7 +55,7 @@ def to_columns(metadata: dict[str, Any]) -> dict[str, Any]:
         "parent": [row_of.get(snapshot.get("parent-snapshot-id"), -1) for snapshot in snapshots],
         "time_ms": [snapshot["timestamp-ms"] for snapshot in snapshots],
         "schema_id": [snapshot.get("schema-id") for snapshot in snapshots],
-        "operation": [summary.get("operation", "") for summary in summaries],
+        "operation": [summary.get("operation", "")[:MOST_CHARACTERS] for summary in summaries],
         "by": [_signed_by(summary) for summary in summaries],
         "added_rows": numbers("added-records"),
         "removed_rows": numbers("deleted-records"),
@@ -79,4 +86,4 @@ def _signed_by(summary: dict[str, str]) -> str:
     ('Spark', 'Flink', '')
     """
     name = next((name for key, name in SIGNED.items() if key in summary), None)
-    return name or ("Frazil" if SUMMARY_COMMIT in summary else summary.get("engine-name", ""))
+    return name or ("Frazil" if SUMMARY_COMMIT in summary else summary.get("engine-name", "")[:MOST_CHARACTERS])

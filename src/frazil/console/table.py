@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.catalog import Context, Request, Response, describe_table, find_kept, json_response, load_version
+from frazil.catalog import Context, Kept, Request, Response, describe_table, find_kept, json_response, load_version
 from frazil.console.fields import flatten, schema_history
-from frazil.console.listing import debt_of_metadata, health_of
+from frazil.console.listing import debt_of_metadata, debt_used, health_of
 from frazil.console.summary import count_commits, summarise
 from frazil.errors import NoSuchTable
+from frazil.properties import safe_properties
 
 
 def show_table(ctx: Context, request: Request) -> Response:
@@ -21,7 +22,7 @@ def show_table(ctx: Context, request: Request) -> Response:
     schema = next(each for each in metadata["schemas"] if each.get("schema-id", 0) == metadata["current-schema-id"])
     columns = flatten(schema)
     names = {column["id"]: ".".join(column["path"]) for column in columns}
-    status = describe_table(kept)
+    properties = safe_properties(metadata["properties"], ctx.files.rule)
     return json_response(
         {
             **{key: value for key, value in line.items() if key != "debt"},
@@ -31,7 +32,7 @@ def show_table(ctx: Context, request: Request) -> Response:
             "uuid": kept.uuid,
             "location": metadata["location"],
             "metadata_location": version.location,
-            "comment": metadata["properties"].get("comment"),
+            "comment": properties.get("comment"),
             "health": health_of(kept, line),
             "working": kept.holder is not None,
             "activity": count_commits(metadata, now_ms=kept.now_ms, days=30),
@@ -40,9 +41,9 @@ def show_table(ctx: Context, request: Request) -> Response:
             "partitioning": _fields_of(metadata, "partition-specs", "spec-id", "default-spec-id", names),
             "order": _fields_of(metadata, "sort-orders", "order-id", "default-sort-order-id", names),
             "refs": [_ref(name, ref) for name, ref in metadata["refs"].items()],
-            "properties": dict(sorted(metadata["properties"].items())),
-            "upkeep": {key: status[key] for key in ("state", "score", "last_run", "lease", "error", "next_seconds")},
-            "steps": line["debt"].get("steps") or {},
+            "properties": dict(sorted(properties.items())),
+            "upkeep": {"last_run": _last_run(kept)},
+            "steps": debt_used(kept, line).get("steps") or {},
         }
     )
 
@@ -54,12 +55,23 @@ def _fields_of(
     chosen: dict[str, Any] = next((each for each in metadata[many] if each[key] == metadata[current]), {"fields": []})
     return [
         {
-            "column": names.get(field["source-id"], f"field {field['source-id']}"),
+            "column": ", ".join(names.get(each, f"field {each}") for each in _sources(field)),
             "transform": field["transform"],
             **{name: field[name] for name in ("name", "direction", "null-order") if name in field},
         }
         for field in chosen["fields"]
     ]
+
+
+def _sources(field: dict[str, Any]) -> list[int]:
+    """The fields that a partition or sort field is made from: several, for transforms with several arguments."""
+    return field.get("source-ids") or [field["source-id"]]
+
+
+def _last_run(kept: Kept) -> dict[str, Any] | None:
+    """What the last run of upkeep did, without messages: these may name files, other tables and machines."""
+    run = describe_table(kept)["last_run"]
+    return {key: run[key] for key in ("outcome", "at_ms", "saved_files")} if run else None
 
 
 def _ref(name: str, ref: dict[str, Any]) -> dict[str, Any]:
