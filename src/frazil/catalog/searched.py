@@ -158,6 +158,8 @@ class ServedReader(FileReader):
             self._allowance.compare(task)
         for batch in super().read(task):
             self._allowance.check()
+            if not self._compares:
+                self._allowance.give(batch)
             yield batch
 
     def take(self, task: FileTask, positions: Positions) -> Iterator[pa.RecordBatch]:
@@ -181,7 +183,7 @@ class ServedScan(RowScan):
         return planner
 
     def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: Any) -> FileReader:
-        how.setdefault("batch_rows", BATCH_ROWS)
+        how.setdefault("batch_rows", min(BATCH_ROWS, self.limit or BATCH_ROWS))
         plan = ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how)
         # Columns that are given out are taken; what is read with the vectors is compared.
         return ServedReader(
@@ -189,8 +191,19 @@ class ServedScan(RowScan):
         )
 
 
-def open_served(ctx: Context, request: Request, *, snapshot_id: int | None, limit: int) -> ServedScan:
-    """A scan of the first rows of the request's table, as of a snapshot with its columns, or as it is now."""
+def open_served(
+    ctx: Context,
+    request: Request,
+    *,
+    snapshot_id: int | None,
+    limit: int,
+    most_columns: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> ServedScan:
+    """A scan of the first rows and columns of the request's table, as of a snapshot with its columns, or as it is now.
+
+    `check` is called between batches and files, and stops the scan when it raises; by default when the client has left.
+    """
     from frazil.catalog.operations.scans import as_bad_request, open_table
     from frazil.catalog.owned import manifests_of
     from frazil.scan.planning import Files, ScanRequest, Source
@@ -202,12 +215,14 @@ def open_served(ctx: Context, request: Request, *, snapshot_id: int | None, limi
         schema_id = snapshot.schema_id if snapshot.schema_id is not None else schema_id
     else:
         snapshot_id = state.current_snapshot_id
+    fields = state.schema(schema_id).fields
     files = ServedFiles(ctx.warehouses, ctx.warehouse(request), ctx.files, own)
     return ServedScan(
         state,
         Source(Files(files), manifests_of(ctx, request, own, files=True)),
         ScanRequest(snapshot_id=snapshot_id, schema_id=schema_id),
+        None if most_columns is None or len(fields) <= most_columns else tuple(f.name for f in fields[:most_columns]),
         limit=limit,
         ordered=True,
-        allowance=Allowance(ctx.limits, request.check_client, ""),
+        allowance=Allowance(ctx.limits, check or request.check_client, ""),
     )

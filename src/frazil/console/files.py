@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog import Context, Request, Response, as_bad_request, json_response
+from frazil.catalog import Context, Request, Response, as_bad_request
+from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.rows import AT_ONCE, check_installed, whole_number
 from frazil.errors import TooBusy, UpkeepError
 
@@ -21,21 +22,22 @@ MOST_MANIFESTS = 2_000
 
 def show_files(ctx: Context, request: Request) -> Response:
     """How many data and delete files of each size there are, and how small they are for the table's target."""
+    refuse_other_sites(request)
     check_installed()
     from frazil.catalog import open_served
     from frazil.scan.planning import DATA, DELETES
 
     if not AT_ONCE.acquire(blocking=False):
-        raise TooBusy("The server reads files for others", hint="try again")
+        raise TooBusy("Too many previews are running", hint="try again")
+    deadline = time.monotonic() + MOST_SECONDS
     try:
         snapshot_id = whole_number(request, "snapshot")
         scan = as_bad_request(lambda: open_served(ctx, request, snapshot_id=snapshot_id, limit=1))
         target = _target_bytes(scan.state.properties, scan.state.name)
         if scan.request.snapshot_id is None:
-            return json_response({"snapshot_id": None, **_empty(target)})
+            return console_json({"snapshot_id": None, **_empty(target)})
         planner, counts = scan.planner(), _empty(target)
         units = as_bad_request(lambda: [(kind, unit) for kind in (DATA, DELETES) for unit in planner.units(kind)])
-        deadline = time.monotonic() + MOST_SECONDS
         counts["manifests"] = len(units)
         for kind, unit in units[:MOST_MANIFESTS]:
             request.check_client()
@@ -47,7 +49,7 @@ def show_files(ctx: Context, request: Request) -> Response:
             counts["manifests_read"] += 1
     finally:
         AT_ONCE.release()
-    return json_response({"snapshot_id": str(scan.request.snapshot_id), **counts})
+    return console_json({"snapshot_id": str(scan.request.snapshot_id), **counts})
 
 
 def _empty(target: int) -> dict[str, Any]:

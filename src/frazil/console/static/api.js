@@ -6,7 +6,7 @@ export class ApiError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
-    this.title = { 401: "Not signed in", 403: "Not allowed", 404: "Not found" }[status] ?? "This did not work";
+    this.title = { 401: "Not signed in", 403: "Not allowed", 404: "Not found" }[status] ?? "Request failed";
   }
 }
 
@@ -34,6 +34,9 @@ export async function post(path, body, { signal } = {}) {
 
 async function send(url, init, headers = {}) {
   const token = sessionStorage.getItem(TOKEN);
+  if (token && /[^\x21-\x7e]/.test(token)) {
+    throw refused(new ApiError(401, "The token has spaces or characters that no token has. Copy it again."));
+  }
   if (token) headers = { ...headers, authorization: `Bearer ${token}` };
   try {
     return await fetch(url, { ...init, headers, credentials: "omit", redirect: "error", cache: "no-store" });
@@ -53,8 +56,13 @@ async function answer(response) {
   }
   if (response.ok && body !== null) return body;
   const error = new ApiError(response.status, body?.error?.message ?? `The server answered ${response.status}`);
-  if (response.status === 401) document.dispatchEvent(new CustomEvent("frazil:signin", { detail: error }));
-  throw error;
+  throw response.status === 401 ? refused(error) : error;
+}
+
+// Shows the form to sign in.
+function refused(error) {
+  document.dispatchEvent(new CustomEvent("frazil:signin", { detail: error }));
+  return error;
 }
 
 // The path of a warehouse, or of a table in it.

@@ -19,10 +19,10 @@ async function route() {
     const [page, ...parts] = path.split("/").map(decodeURIComponent);
     const query = new URLSearchParams(search ?? "");
     state.warehouse = state.session.warehouses.includes(parts[0]) ? parts[0] : (state.session.warehouses[0] ?? null);
-    if (state.warehouse === null) return show("", h("div", { class: "problem" }, h("strong", {}, "Nothing to see"), h("p", {}, "You have no rights on any warehouse of this server.")));
-    const module = await LOADED[page]?.();
+    if (state.warehouse === null) return show("", h("div", { class: "problem" }, h("strong", {}, "No warehouse available"), h("p", {}, "You have no rights on any warehouse of this server.")));
+    const module = Object.hasOwn(LOADED, page) ? await LOADED[page]() : null;
     if (signal.aborted) return;
-    if (module) return module.page({ warehouse: parts[0], parts: parts.slice(1), query }, signal);
+    if (module) return await module.page({ warehouse: parts[0], parts: parts.slice(1), query }, signal);
     return tablesPage({ warehouse: state.warehouse, query }, signal);
   } catch (error) {
     if (error.name !== "AbortError" && error.status !== 401) show("", problem(error));

@@ -1,7 +1,7 @@
 // What each engine needs to reach this catalog, to be pasted.
 
 import { apiPath, get } from "./api.js";
-import { command, h, icon, problem } from "./dom.js";
+import { command, copyButton, h, problem } from "./dom.js";
 import { bindKeys, drawNav, go, show } from "./shell.js";
 
 const NAMES = { trino: "Trino", spark: "Spark", pyiceberg: "PyIceberg", duckdb: "DuckDB", daft: "Daft", polars: "Polars", ibis: "Ibis", dlt: "dlt", dbt: "dbt", clickhouse: "ClickHouse", sail: "Sail", flink: "Flink", "kafka-connect": "Kafka Connect", go: "Go", rust: "Rust", env: "Environment" };
@@ -15,12 +15,8 @@ export async function page({ warehouse, parts }, signal) {
     const answer = await get(apiPath(warehouse, "connect"), { signal });
     const chosen = answer.engines.find((each) => each.engine === parts[0]) ?? answer.engines[0];
     const list = h("nav", { class: "engines", "aria-label": "Engines" }, answer.engines.map(({ engine }) => h("button", { type: "button", "aria-current": engine === chosen.engine ? "true" : null, onclick: () => go("connect", warehouse, engine) }, NAMES[engine] ?? engine)));
-    const label = h("span", {}, "copy");
-    const copy = h("button", { class: "copy", type: "button", "aria-label": "Copy the configuration", onclick: async () => {
-      await navigator.clipboard.writeText(chosen.text);
-      label.textContent = "copied";
-    } }, icon("copy"), label);
-    body.replaceChildren(list, h("div", { class: "snippet" }, h("div", { class: "bar-line" }, command(`frazil connect ${chosen.engine}`)), chosen.text === null ? problem({ title: "Not for this warehouse", message: chosen.problem }) : h("div", { class: "code" }, copy, h("pre", { tabindex: 0 }, h("code", {}, chosen.text)))));
+    const code = h("code", {}, chosen.text);
+    body.replaceChildren(list, h("div", { class: "snippet" }, h("div", { class: "bar-line" }, command(`frazil connect ${chosen.engine}`)), chosen.text === null ? problem({ title: "Not for this warehouse", message: chosen.problem }) : h("div", { class: "code" }, copyButton(code, "Copy the configuration"), h("pre", { tabindex: 0 }, code))));
   } catch (error) {
     if (error.name !== "AbortError" && error.status !== 401) body.replaceChildren(problem(error));
   }

@@ -40,13 +40,13 @@ export function icon(name) {
   return s("svg", { class: "icon", viewBox: "0 0 20 20", "aria-hidden": "true" }, s("path", { d: PATHS[name] }));
 }
 
-// A line of the terminal that does the same, to be copied.
-export function command(text) {
+// A button that copies the text of an element, or selects it if there is no clipboard.
+export function copyButton(line, about) {
   const label = h("span", {}, "copy");
-  const button = h("button", { class: "copy", type: "button", "aria-label": `Copy: ${text}` }, icon("copy"), label);
+  const button = h("button", { class: "copy", type: "button", "aria-label": about }, icon("copy"), label);
   button.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(line.textContent);
       label.textContent = "copied";
     } catch {
       const range = document.createRange(); // no clipboard: at least it is selected
@@ -57,8 +57,20 @@ export function command(text) {
     }
     setTimeout(() => (label.textContent = "copy"), 1500);
   });
+  return button;
+}
+
+// A line of the terminal that does the same, to be copied.
+export function command(text) {
   const line = h("code", {}, text);
-  return h("div", { class: "command" }, line, button);
+  return h("div", { class: "command" }, line, copyButton(line, `Copy: ${text}`));
+}
+
+// A call of frazil; arguments that begin with a dash must not be taken for options.
+export function commandLine(verb, words, options = "") {
+  const dashed = words.some((word) => word.startsWith("-"));
+  const parts = dashed ? [options, "--", ...words.map(quoted)] : [...words.map(quoted), options];
+  return ["frazil", verb, ...parts].filter(Boolean).join(" ");
 }
 
 // Quotes an argument of a command as a POSIX shell needs it.
@@ -67,5 +79,5 @@ export function quoted(text) {
 }
 
 export function problem(error) {
-  return h("div", { class: "problem", role: "alert" }, h("strong", {}, error.title ?? "This did not work"), h("p", {}, error.message));
+  return h("div", { class: "problem", role: "alert" }, h("strong", {}, error.title ?? "Request failed"), h("p", {}, error.message));
 }

@@ -28,6 +28,13 @@ export function percent(value) {
   return value < 0.001 ? "< 0.1 %" : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)} %`;
 }
 
+export const ROWS_ABOUT = "Rows in data files; deleted rows are included";
+
+// The share of rows that position deletes mark; unknown if there are equality deletes.
+export function deletedShare({ delete_ratio: ratio, equality_deletes: equality }) {
+  return equality > 0 || ratio === null || ratio === undefined ? null : Math.min(1, ratio);
+}
+
 export function plural(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
@@ -44,7 +51,9 @@ export function age(ms, now = Date.now()) {
 
 export function when(ms) {
   if (ms === null || ms === undefined) return "";
-  return `${new Date(ms).toISOString().replace("T", " ").slice(0, 19)} UTC`;
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return `${ms} ms`; // writers may put any number
+  return `${date.toISOString().replace("T", " ").slice(0, 19)} UTC`;
 }
 
 // Long text in places that have little room; whatever it holds, one line of it.

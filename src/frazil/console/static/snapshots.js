@@ -1,8 +1,8 @@
 // The snapshots of a table as a graph: rows in sight only, whatever their number; branches and tags are lanes.
 
 import { get, tablePath } from "./api.js";
-import { command, h, quoted, s } from "./dom.js";
-import { age, bytes, compact, count, oneLine, plural, when } from "./format.js";
+import { command, commandLine, h, s } from "./dom.js";
+import { ROWS_ABOUT, age, bytes, compact, count, oneLine, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
 import { hash } from "./shell.js";
 
@@ -27,7 +27,7 @@ export async function snapshotsTab(table, body, { signal }) {
       { key: "graph", title: "", width: `${width - 24}px`, cell: () => "" },
       { key: "what", title: "Snapshot", width: "minmax(120px, 1fr)", cell: (row) => h("div", { class: "what" }, h("span", {}, data.operation[row.at] || "commit"), ...row.refs.map((ref) => mark(ref)), data.by[row.at] ? h("span", { class: "muted" }, oneLine(data.by[row.at], 40)) : "") },
       { key: "change", title: "Rows changed", width: "110px", right: true, least: 460, cell: (row) => h("div", { class: "delta" }, ...delta(data.added_rows[row.at], data.removed_rows[row.at])) },
-      { key: "rows", title: "Rows", width: "80px", right: true, least: 560, cell: (row) => compact(data.rows[row.at]) },
+      { key: "rows", title: "Rows", width: "80px", right: true, least: 560, about: ROWS_ABOUT, cell: (row) => compact(data.rows[row.at]) },
       { key: "files", title: "Files", width: "64px", right: true, least: 640, cell: (row) => compact(data.data_files[row.at]) },
       { key: "bytes", title: "Size", width: "76px", right: true, least: 720, cell: (row) => bytes(data.bytes[row.at]) },
       { key: "time", title: "When", width: "84px", right: true, cell: (row) => h("span", { title: when(data.time_ms[row.at]) }, age(data.time_ms[row.at])) },
@@ -104,7 +104,6 @@ function facts(entries) {
 }
 
 function details(table, data, { at, id, refs }) {
-  const label = quoted(table.label);
   const parent = data.parent[at];
   return [
     h("h2", {}, "Snapshot"),
@@ -121,10 +120,10 @@ function details(table, data, { at, id, refs }) {
       ["Delete files", count(data.delete_files[at])],
       ["Size", bytes(data.bytes[at])],
     ]),
-    h("p", {}, h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows", id) }, "Show the rows as of then")),
+    h("p", {}, h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows", id) }, "Show the rows at this snapshot")),
     h("h2", {}, "On the command line"),
-    command(`frazil tag create ${label} NAME --at ${id}`),
-    command(`frazil rollback ${label} --at ${id}`),
+    command(commandLine("tag create", [table.label, "NAME"], `--at ${id}`)),
+    command(commandLine("rollback", [table.label], `--at ${id}`)),
     h("p", { class: "muted" }, "Shift, Ctrl or Space chooses a second one to compare."),
   ];
 }
@@ -145,14 +144,14 @@ function comparison(table, data, before, after) {
     h("table", { class: "plain compare" }, h("thead", {}, h("tr", {}, ["", "Before", "After", "Change"].map((title, at) => (title ? h("th", { scope: "col", class: at ? "right" : null }, title) : h("td"))))), h("tbody", {}, line("Rows", "rows"), line("Data files", "data_files"), line("Delete files", "delete_files"), line("Size", "bytes", bytes))),
     h("p", {}, a === b ? "The same schema." : `Schema ${a ?? "–"} became schema ${b ?? "–"}.`),
     h("h2", {}, "On the command line"),
-    command(`frazil diff ${quoted(table.label)} ${before.id} ${after.id}`),
+    command(commandLine("diff", [table.label, before.id, after.id])),
   ];
 }
 
 // How many commits lead from one row to another; null if none do.
 function pathLength(data, before, after) {
   let at = after, steps = 0;
-  while (at >= 0 && at !== before) {
+  while (at >= 0 && at !== before && steps < data.id.length) { // parents may form a cycle
     at = data.parent[at];
     steps += 1;
   }

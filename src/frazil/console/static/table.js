@@ -1,8 +1,8 @@
 // The page of one table: what it is, how it came to be, what is in it.
 
 import { get, tablePath } from "./api.js";
-import { command, h, problem, quoted, s } from "./dom.js";
-import { age, bytes, compact, count, oneLine, percent, plural, when } from "./format.js";
+import { command, commandLine, h, problem, quoted, s } from "./dom.js";
+import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent, plural, when } from "./format.js";
 import { bindKeys, drawNav, go, hash, show } from "./shell.js";
 import { snapshotsTab } from "./snapshots.js";
 import { activity, health } from "./tables.js";
@@ -61,12 +61,12 @@ export async function page({ warehouse, parts, query }, signal) {
 function drawFacts(list, table) {
   const fact = (name, value, title) => h("div", {}, h("dt", {}, name), h("dd", { title }, value));
   list.replaceChildren(
-    fact("Rows", compact(table.rows), count(table.rows)),
+    fact("Rows", compact(table.rows), `${count(table.rows)}. ${ROWS_ABOUT}`),
     fact("Size", bytes(table.bytes), `${count(table.bytes)} bytes`),
     fact("Data files", compact(table.data_files), count(table.data_files)),
     fact("Delete files", compact(table.delete_files), count(table.delete_files)),
     fact("Average file", bytes(table.average_file_bytes)),
-    fact("Rows deleted", percent(table.delete_ratio)),
+    fact("Rows deleted", percent(deletedShare(table))),
     fact("Snapshots", count(table.snapshots)),
     fact("Last commit", age(table.committed_ms), when(table.committed_ms)),
   );
@@ -124,10 +124,10 @@ function overview(table, body) {
           "Upkeep",
           h("p", { class: "lead" }, health(table.health.level, table.working), h("span", { class: "muted" }, table.health.reasons.join(", ") || "Nothing to do.")),
           steps.length ? h("table", { class: "steps" }, h("caption", { class: "muted" }, "A score of 1 means that a run is worth it."), h("tbody", {}, steps)) : null,
-          h("p", { class: "muted" }, run ? `Last run ${age(run.at_ms)}: ${run.outcome}${run.saved_files ? `, ${plural(run.saved_files, "file")} fewer` : ""}.` : "No worker of upkeep has run on this table."),
-          upkeep.lease ? h("p", {}, `${upkeep.lease.owner} is at work.`) : null,
+          h("p", { class: "muted" }, run ? `Last run ${age(run.at_ms)}: ${run.outcome}${run.saved_files ? `, ${plural(run.saved_files, "file")} fewer` : ""}.` : "Upkeep has not run on this table."),
+          table.working ? h("p", {}, "Upkeep is running.") : null,
         ),
-        section("On the command line", command(`frazil log ${quoted(table.label)}`), command(`frazil maintain ${quoted(table.label)} --dry-run`), command(`frazil explain ${quoted(table.label)}`)),
+        section("On the command line", command(commandLine("log", [table.label])), command(commandLine("maintain", [table.label], "--dry-run")), command(commandLine("explain", [table.label]))),
       ),
     ),
   );
@@ -179,7 +179,7 @@ function columns(table, body) {
     ),
   );
   body.replaceChildren(
-    section("Columns", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Columns" }, h("table", { class: "plain" }, h("thead", {}, head), h("tbody", {}, table.fields.map(line)))), command(`frazil import ${quoted(table.label)}`)),
+    section("Columns", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Columns" }, h("table", { class: "plain" }, h("thead", {}, head), h("tbody", {}, table.fields.map(line)))), command(commandLine("import", [table.label]))),
     section("History of the schema, by field id", h("ol", { class: "history" }, history)),
   );
 }
@@ -196,7 +196,7 @@ export function rowsTable(answer) {
 async function rows(table, body, { signal, extra }) {
   const snapshot = extra[0];
   const answer = await get(tablePath(table, "rows"), { query: { snapshot, limit: 100 }, signal });
-  const at = snapshot ? ` --snapshot ${snapshot}` : "";
+  const at = snapshot ? ` --snapshot ${quoted(snapshot)}` : "";
   const back = snapshot ? h("p", { class: "muted" }, "As of snapshot ", h("code", {}, snapshot), ". ", h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows") }, "Show them as they are now")) : null;
   body.replaceChildren(
     h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, command(`frazil query ${quoted(`SELECT * FROM ${sqlName(table)} LIMIT 100`)}${at}`)),
@@ -220,13 +220,15 @@ async function files(table, body, { signal }) {
     const bar = s("svg", { class: "hist", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: data, height: 10, class: "data" }), s("rect", { x: data, width: deletes, height: 10, class: "deletes" }));
     return h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "bar" }, bar), h("td", { class: "right number" }, count(bucket.data)), h("td", { class: "right number" }, bucket.deletes ? count(bucket.deletes) : ""), h("td", { class: "right number" }, bytes(bucket.bytes)));
   };
-  const partial = found.manifests_read < found.manifests ? h("p", { class: "muted" }, `Read ${count(found.manifests_read)} of ${plural(found.manifests, "manifest")}: there was no time for more.`) : null;
+  const complete = found.manifests_read >= found.manifests;
+  const why = found.manifests_read >= 2000 ? "no more are read for a preview" : "stopped after 3 seconds";
+  const partial = complete ? null : h("p", { class: "muted" }, `Read ${count(found.manifests_read)} of ${plural(found.manifests, "manifest")}: ${why}.`);
   const after = Math.max(1, Math.ceil(found.small_bytes / found.target_bytes));
-  const advice = found.small_files > after ? `${plural(found.small_files, "file")} of ${bytes(found.small_bytes)} in all are small for the target of ${size(found.target_bytes)}: as few as ${plural(after, "file")} could hold them, more if they lie in several partitions.` : `Nothing to gain from compaction (target ${size(found.target_bytes)}).`;
+  const advice = found.small_files > after ? `${plural(found.small_files, "file")} of ${bytes(found.small_bytes)} in all are small for the target of ${size(found.target_bytes)}: as few as ${plural(after, "file")} could hold them, more if they lie in several partitions.` : complete ? `Nothing to gain from compaction (target ${size(found.target_bytes)}).` : "Too few manifests were read to tell.";
   body.replaceChildren(
     h("div", { class: "two" },
       h("div", {}, section("Files by size", h("table", { class: "histogram" }, h("thead", {}, h("tr", {}, ["Size", "", "Data", "Deletes", "Bytes"].map((title, at) => (title ? h("th", { scope: "col", class: at > 1 ? "right" : null }, title) : h("td"))))), h("tbody", {}, found.buckets.map(line))))),
-      h("div", {}, section("In all", pairs([["Data files", count(found.data_files)], ["Delete files", count(found.delete_files)], ["Rows in data files", count(found.rows)], ["Bytes", `${bytes(found.bytes)}`], ["Manifests", count(found.manifests)]]), ...(partial ? [partial] : [])), section("Compaction", h("p", {}, advice), command(`frazil maintain ${quoted(table.label)} --only compact --dry-run`))),
+      h("div", {}, section("In all", pairs([["Data files", count(found.data_files)], ["Delete files", count(found.delete_files)], ["Rows in data files", count(found.rows)], ["Bytes", `${bytes(found.bytes)}`], ["Manifests", count(found.manifests)]]), ...(partial ? [partial] : [])), section("Compaction", h("p", {}, advice), command(commandLine("maintain", [table.label], "--only compact --dry-run")))),
     ),
   );
 }
@@ -241,5 +243,5 @@ function size(value) {
 function properties(table, body) {
   const entries = Object.entries(table.properties);
   const line = ([name, value]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, h("bdi", {}, oneLine(name, 200))), h("td", { class: "mono value" }, value.length > 400 ? h("details", {}, h("summary", {}, h("bdi", {}, oneLine(value, 120))), h("bdi", {}, value)) : h("bdi", {}, value)));
-  body.replaceChildren(section(plural(entries.length, "property").replace(/ys$/, "ies"), entries.length ? h("table", { class: "plain" }, h("tbody", {}, entries.map(line))) : h("p", { class: "muted" }, "This table has none."), command(`frazil import ${quoted(table.label)}`)));
+  body.replaceChildren(section(plural(entries.length, "property").replace(/ys$/, "ies"), entries.length ? h("table", { class: "plain" }, h("tbody", {}, entries.map(line))) : h("p", { class: "muted" }, "This table has none."), command(commandLine("import", [table.label]))));
 }

@@ -2,7 +2,7 @@
 
 import { apiPath, get } from "./api.js";
 import { command, h, icon, problem, s } from "./dom.js";
-import { age, bytes, compact, count, oneLine, percent, plural, when } from "./format.js";
+import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
 import { bindKeys, drawNav, openTable, show, state } from "./shell.js";
 
@@ -41,11 +41,11 @@ export function activity(days) {
 const COLUMNS = [
   { key: "label", title: "Table", width: "minmax(180px, 1fr)", sort: "text", cell: nameCell },
   { key: "health", title: "Health", width: "minmax(110px, 1.1fr)", least: 500, sort: "health", about: "What upkeep has to do, from metadata alone", cell: healthCell },
-  { key: "rows", title: "Rows", width: "74px", right: true, sort: "number", cell: (row) => h("span", { title: count(row.rows) }, compact(row.rows)) },
+  { key: "rows", title: "Rows", width: "74px", right: true, sort: "number", about: ROWS_ABOUT, cell: (row) => h("span", { title: count(row.rows) }, compact(row.rows)) },
   { key: "bytes", title: "Size", width: "70px", right: true, least: 420, sort: "number", cell: (row) => h("span", { title: count(row.bytes) }, bytes(row.bytes)) },
   { key: "data_files", title: "Files", width: "58px", right: true, least: 700, sort: "number", cell: filesCell },
   { key: "average_file_bytes", title: "Avg file", width: "70px", right: true, least: 820, sort: "number", cell: (row) => bytes(row.average_file_bytes) },
-  { key: "delete_ratio", title: "Deleted", width: "66px", right: true, least: 900, sort: "number", about: "Share of the rows that position deletes mark", cell: (row) => percent(row.delete_ratio) },
+  { key: "delete_ratio", title: "Deleted", width: "66px", right: true, least: 900, sort: "number", about: "Share of the rows that position deletes mark; unknown with equality deletes", cell: (row) => percent(deletedShare(row)) },
   { key: "activity", title: "14 days", width: "84px", right: true, least: 1060, sort: "activity", about: "Commits per day", cell: (row) => (row.activity ? activity(row.activity) : "") },
   { key: "committed_ms", title: "Last commit", width: "84px", right: true, least: 600, sort: "number", cell: (row) => h("span", { title: when(row.committed_ms) }, row.health.level === "hidden" ? "–" : age(row.committed_ms)) },
 ];
@@ -158,6 +158,7 @@ export function tablesPage({ warehouse, query }, signal) {
         draw();
       });
     } catch (error) {
+      if ([401, 403, 404].includes(error.status)) state.tables.delete(warehouse);
       if (error.name !== "AbortError" && error.status !== 401) show("Tables", problem(error));
     }
   };
@@ -205,5 +206,6 @@ function remember(warehouse, view) {
   if (view.companions) query.set("companions", "");
   if (view.sort.key !== "label" || view.sort.down) query.set("sort", `${view.sort.down ? "-" : ""}${view.sort.key}`);
   const text = query.toString();
-  history.replaceState(null, "", `#/tables/${encodeURIComponent(warehouse)}${text ? `?${text}` : ""}`);
+  const address = `#/tables/${encodeURIComponent(warehouse)}${text ? `?${text}` : ""}`;
+  if (location.hash !== address) history.replaceState(null, "", address); // browsers limit how often
 }
