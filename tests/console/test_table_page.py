@@ -77,9 +77,9 @@ def test_long_and_hostile_values_are_text(lake: EmbeddedCatalog, watch: OpenPage
     page.get_by_text("4 tables").wait_for()
     page.locator(".grid-row", has_text="img src").click()
     page.locator("h1", has_text="img src").wait_for()
-    page.keyboard.press("[")
-    page.keyboard.press("[")
-    page.keyboard.press("[")
+    for tab in ("Properties", "Files", "Rows"):
+        page.keyboard.press("[")
+        page.locator(".tabs a[aria-current=page]", has_text=tab).wait_for()
     page.locator(".cells tbody tr").nth(2).wait_for()
     values = [row[1] for row in cells(page, ".cells tbody tr")]
     assert values[0] == MARKUP

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from frazil.catalog import Context, Request, Response, json_response
+from frazil.catalog import Context, Request, Response
+from frazil.console.answers import console_json, refuse_other_sites
 from frazil.errors import FrazilError
 
 
 def show_connections(ctx: Context, request: Request) -> Response:
     """The configuration of every engine for the warehouse of the path; an engine that cannot use it says why."""
+    refuse_other_sites(request)
     from frazil.engine_config import ENGINES, S3, Connection
 
     warehouse = ctx.warehouse(request)
@@ -32,4 +34,4 @@ def show_connections(ctx: Context, request: Request) -> Response:
             engines.append({"engine": name, "text": make(to, show_secrets=False), "problem": None})
         except FrazilError as exc:
             engines.append({"engine": name, "text": None, "problem": exc.message})
-    return json_response({"warehouse": warehouse.name, "engines": engines})
+    return console_json({"warehouse": warehouse.name, "engines": engines})

@@ -16,7 +16,8 @@ from typing import Any
 
 import orjson
 
-from frazil.catalog import Context, Kept, Readable, Request, Response, json_response, key_of, list_seen, peek_metadata
+from frazil.catalog import Context, Kept, Readable, Request, Response, key_of, list_seen, peek_metadata
+from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.light import light
 from frazil.console.summary import count_commits, judge, summarise
 from frazil.errors import CatalogError, UpkeepError
@@ -108,6 +109,7 @@ _lines = Lines()
 
 def list_tables(ctx: Context, request: Request) -> Response:
     """A page of tables in the order of their names; `next` is where the next page begins, null on the last one."""
+    refuse_other_sites(request)
     tables, after = list_seen(ctx, request), request.query.get("after", "")
     # As the database sorts them: a namespace first, with all of its tables, then those inside of it.
     namespace, _, name = after.rpartition("\x1f")
@@ -117,7 +119,7 @@ def list_tables(ctx: Context, request: Request) -> Response:
     for line in page[:-1]:
         del line["key"]
     done = not tables or not page or last == key_of(tables[-1])
-    return json_response({"tables": page, "total": len(tables), "next": None if done else last})
+    return console_json({"tables": page, "total": len(tables), "next": None if done else last})
 
 
 def _lines_of(ctx: Context, request: Request, tables: Iterator[Kept]) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import frazil
-from frazil.catalog import Context, Request, Response, json_response, list_warehouses_seen
+from frazil.catalog import Context, Request, Response, list_warehouses_seen
+from frazil.console.answers import console_json, refuse_other_sites
 
 
 def show_session(ctx: Context, request: Request) -> Response:
     """The caller, and the warehouses that it may see."""
+    refuse_other_sites(request)
     caller = request.caller
-    return json_response(
+    return console_json(
         {
             "version": frazil.__version__,
             "authentication": ctx.gate.on,

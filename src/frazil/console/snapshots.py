@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from frazil.catalog import Context, Request, Response, load_version
+from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.lanes import draw_lines
 from frazil.console.summary import number, totals_of
 from frazil.protocol import SUMMARY_COMMIT, SUMMARY_ROLLBACK, SUMMARY_UPKEEP
 
-JSON_TYPE = (b"content-type", b"application/json")
 MOST_KEPT, MOST_BYTES = 16, 4 << 20  # answers; a larger one is not kept
 MOST_CHARACTERS = 80  # of a name that a client has chosen
 # how those who make snapshots sign them, and what to call them
@@ -25,6 +25,7 @@ _kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()  # by location and UU
 
 def list_snapshots(ctx: Context, request: Request) -> Response:
     """All snapshots, the newest first, with the lines of the graph and the refs. It follows from the metadata file."""
+    refuse_other_sites(request)
     version = load_version(ctx, request)
     key = (version.location, version.metadata["table-uuid"])
     with _lock:
@@ -36,7 +37,7 @@ def list_snapshots(ctx: Context, request: Request) -> Response:
                 _kept[key] = body
                 while len(_kept) > MOST_KEPT:
                     _kept.popitem(last=False)
-    return Response(200, body, [JSON_TYPE])
+    return console_json(body)
 
 
 def to_columns(metadata: dict[str, Any]) -> dict[str, Any]:

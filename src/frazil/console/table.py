@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.catalog import Context, Kept, Request, Response, describe_table, find_kept, json_response, load_version
+from frazil.catalog import Context, Kept, Request, Response, describe_table, find_kept, load_version
+from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.fields import flatten, schema_history
 from frazil.console.listing import debt_of_metadata, debt_used, health_of
 from frazil.console.summary import count_commits, summarise
@@ -14,6 +15,7 @@ from frazil.properties import safe_properties
 
 def show_table(ctx: Context, request: Request) -> Response:
     """The table of the path: its line on the tables page, columns, schemas, partitions, refs, properties, upkeep."""
+    refuse_other_sites(request)
     version = load_version(ctx, request)
     metadata, kept = version.metadata, find_kept(ctx, request, version)
     if kept is None:  # it was dropped a moment ago
@@ -23,7 +25,7 @@ def show_table(ctx: Context, request: Request) -> Response:
     columns = flatten(schema)
     names = {column["id"]: ".".join(column["path"]) for column in columns}
     properties = safe_properties(metadata["properties"], ctx.files.rule)
-    return json_response(
+    return console_json(
         {
             **{key: value for key, value in line.items() if key != "debt"},
             "warehouse": kept.warehouse,
