@@ -47,8 +47,8 @@ check: $(READY) ## ruff and mypy
 fix: $(READY) ## Format, and mend what ruff can mend
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(READY) ## Every benchmark, beside its peer (one alone: python -m benchmarks.NAME --quick)
-	@$(BIN)/python -m benchmarks
+bench: $(READY) ## Every benchmark, next to its peer; writes docs/benchmarks.md (one alone: python -m benchmarks.NAME --quick)
+	@$(BIN)/python -m benchmarks --record docs/benchmarks.json ; code=$$? ; $(BIN)/python -m tools.docs && exit $$code
 
 soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure
 	@$(BIN)/python -m pytest tests --full $(if $(SEED),--seed $(SEED)) $(ARGS)

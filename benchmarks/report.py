@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -124,12 +125,20 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each next to a peer measured in the same run.")
     parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, as a list of objects")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the runs there, for docs/benchmarks.md")
     result = parser.parse_args(arguments)
+    if result.quick and result.record:
+        parser.error("--record is for full runs, without --quick")
     figures: list[Figure] = []
     options = Options(quick=result.quick)
     for name, run in benchmarks.items():
+        started = time.monotonic()
         measured = goals_for(run(options), options)
         print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", measured)
+        if result.record:
+            from benchmarks.record import add_run  # psutil
+
+            add_run(result.record, name, measured, seconds=time.monotonic() - started)
         figures += measured
     if result.json:
         result.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")

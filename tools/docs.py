@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools import api_reference, cli_reference, engine_matrix, layout, readme, requirements
+from tools import api_reference, bench_page, cli_reference, engine_matrix, layout, readme, requirements
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -17,22 +17,25 @@ PAGES = {
     "docs/cli.md": cli_reference.render_page,
     "docs/engine-matrix.md": engine_matrix.render_page,
     "docs/architecture.md": layout.render_page,
+    "docs/benchmarks.md": bench_page.render_page,
 }
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    for name, render in PAGES.items():
-        page, text = ROOT / name, render()
+    files = {name: render() for name, render in PAGES.items()} | bench_page.plots()
+    for name, text in files.items():
+        page = ROOT / name
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
             stale.append(name)
         elif not check:
+            page.parent.mkdir(exist_ok=True)
             page.write_text(text, encoding="utf-8")
     if stale:
         print(f"{', '.join(stale)}: not what the code gives; run `make docs` and commit the result")
         return 1
-    print(f"docs: {len(PAGES)} generated pages are {'up to date' if check else 'written'}")
+    print(f"docs: {len(files)} generated files are {'up to date' if check else 'written'}")
     return 0
 
 

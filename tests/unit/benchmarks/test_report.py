@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import find_benchmarks
+from benchmarks.record import PEERS, add_run
 from benchmarks.report import Figure, Options, compare, main, print_table
 
 
@@ -89,3 +90,25 @@ def test_every_benchmark_takes_options_gives_figures_and_runs_alone(name: str) -
     ).stdout
     assert "--quick" in shown
     assert "--json" in shown
+
+
+def test_the_record_keeps_the_last_full_run_of_each_benchmark(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    for name, rate in (("read", 1.0), ("access", 2.0), ("read", 3.0)):
+        add_run(file, name, [compare("rows/s", rate, 1.0, "peer")], seconds=61.2)
+    runs = json.loads(file.read_text())
+    assert [(name, run["seconds"], run["figures"][0]["ours"]) for name, run in runs.items()] == [
+        ("access", 61, 2.0),
+        ("read", 61, 3.0),
+    ]
+    assert set(runs["read"]["versions"]) == {"pyarrow", "pyiceberg", "daft", "duckdb"}
+
+
+def test_a_quick_run_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main({"x": lambda options: []}, ["--quick", "--record", str(tmp_path / "record.json")])
+    assert ("without --quick" in capsys.readouterr().err, list(tmp_path.iterdir())) == (True, [])
+
+
+def test_each_benchmark_names_the_peers_whose_versions_are_recorded() -> None:
+    assert set(PEERS) == set(find_benchmarks())
