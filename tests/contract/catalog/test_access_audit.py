@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from frazil.catalog import newest_records
 from frazil.catalog.store.audit import MOST_CHARACTERS, join_objects
 from frazil.cli.main import cli
-from tests.kit.access import VIEW_VERSION, Guarded, namespace
+from tests.kit.access import SERVER, VIEW_VERSION, Guarded, namespace
 from tests.kit.catalog_databases import SCHEMA
 
 CHANGE = {"action": "set-properties", "updates": {"a": "b"}}
@@ -63,6 +64,23 @@ def test_every_table_of_a_commit_is_recorded(guarded: Guarded) -> None:
     assert refused.startswith("write table default: ns.n")
     assert len(refused) <= MOST_CHARACTERS
     assert " more, sha256 " in refused
+
+
+def test_what_no_privilege_allows_is_recorded_as_refused(guarded: Guarded) -> None:
+    taken = guarded.admin.create("t")["metadata"]["location"]
+    ann = guarded.user("ann", ("manage", SERVER))
+    changes: dict[str, dict[str, Any]] = {
+        "taken": {"location": taken},
+        "outside": {"location": "s3://elsewhere/x"},
+        "loads": {"properties": {"s3.signer.uri": "http://192.0.2.1"}},
+    }
+    for name, change in changes.items():
+        body = {"name": name, "schema": SCHEMA, **change}
+        assert ann.post("/namespaces/ns/tables", body).error[:2] == (403, "ForbiddenException")
+    recorded = guarded.refusals()
+    assert [(record.operation, record.actor) for record in recorded] == [("createTable", "ann")] * 3
+    words = ["overlaps", "is outside the warehouse", "Cannot set s3.signer.uri"]
+    assert [word in record.note for word, record in zip(words, recorded, strict=True)] == [True] * 3
 
 
 def test_a_long_name_is_cut_and_stays_distinct() -> None:

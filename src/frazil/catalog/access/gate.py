@@ -31,12 +31,16 @@ from frazil.catalog.warehouse import Warehouses, WouldBlock
 from frazil.errors import (
     CatalogError,
     Forbidden,
+    ForeignFile,
+    LocationOccupied,
+    LocationRefused,
     NoSuchIndex,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
     NoSuchWarehouse,
     NotAuthenticated,
+    PropertyRefused,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ KEY_SECONDS = 60.0  # that a verified key is remembered at most
 MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
 _ALL = frozenset(Privilege)
 INTERNAL_PREFIX = "frazil:"  # no principal of a key or an issuer has such a name
+# refused by operations: what a caller may not name, whatever it was granted
+REFUSALS = (ForeignFile, LocationOccupied, LocationRefused, PropertyRefused)
 _NO_DIGEST = "0" * 64  # compared where there is no key, so that it takes as long
 
 
@@ -412,7 +418,8 @@ class Gate:
 
     def note_refusal(self, request: Request, error: CatalogError) -> None:
         """Records a refusal, in one record; not each one of a flood."""
-        if self._recorder is not None and request.refused:
+        refused = request.refused or (request.caller is not None and isinstance(error, REFUSALS))
+        if self._recorder is not None and refused:
             first, *others = audit.join_objects(_objects(request))
             if others:
                 digest = hashlib.sha256("; ".join((first, *others)).encode()).hexdigest()
