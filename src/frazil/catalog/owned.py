@@ -8,8 +8,9 @@ as its decoded manifests, is asked only after this check.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -85,11 +86,15 @@ def own_places(ctx: Context, request: Request, name: Name, metadata: Json) -> Ow
 
 class OwnManifests(ScanCache):
     """The manifests of a warehouse, for one table: what is not in its places is refused, whether it is kept or not.
-    With `files`, so are manifests that name data files or delete files elsewhere.
+    With `files`, so are manifests that name data files or delete files elsewhere; `charge` is called with the number of
+    files in each manifest that is read.
     """
 
-    def __init__(self, shared: ScanCache, own: OwnPlaces, *, files: bool) -> None:
-        self._shared, self._own, self._files = shared, own, files
+    def __init__(
+        self, shared: ScanCache, own: OwnPlaces, *, files: bool, charge: Callable[[int], None] = lambda _files: None
+    ) -> None:
+        self._shared, self._own, self._files, self._charge = shared, own, files, charge
+        self._charged: set[str] = set()
 
     def manifest_list(self, path: str) -> ManifestList:
         self._own.check(path)
@@ -98,6 +103,9 @@ class OwnManifests(ScanCache):
     def manifest(self, path: str, *, bounds_of: Collection[int] = (), content: bytes | None = None) -> Manifest:
         self._own.check(path)
         manifest = self._shared.manifest(path, bounds_of=bounds_of, content=content)
+        if path not in self._charged:
+            self._charged.add(path)
+            self._charge(len(manifest))
         if self._files:
             self._own.check_all(manifest.columns["path"])
         return manifest
@@ -114,9 +122,16 @@ class OwnManifests(ScanCache):
 
 
 def manifests_of(ctx: Context, request: Request, own: OwnPlaces | None, *, files: bool = False) -> ScanCache:
-    """The manifests that a scan of the table may use."""
-    shared = ctx.manifests(request)
-    return shared if own is None else OwnManifests(shared, own, files=files)
+    """The manifests that a scan of the table may use. With `files`, for a scan that the server reads itself, the caller
+    pays for the files in them; scan planning charges for each page.
+    """
+    shared, quota, caller = ctx.manifests(request), ctx.plan_quota, request.caller
+    if own is None:
+        return shared
+    if not files or quota is None or caller is None:
+        return OwnManifests(shared, own, files=files)
+    quota.check(caller.principal)
+    return OwnManifests(shared, own, files=files, charge=partial(quota.spend, caller.principal))
 
 
 def are_own(own: OwnPlaces | None, *paths: str) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from frazil.catalog import newest_records
 from frazil.catalog.access.quotas import BURST_SECONDS, Quota
+from frazil.client import FrazilCatalog
 from frazil.config import Limits
 from frazil.errors import QuotaExceeded
 from tests.kit.access import guarded_catalog, namespace
@@ -55,6 +58,38 @@ def test_bodies_of_a_principal_are_limited(tmp_path: Path) -> None:
         refused = guarded.admin.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
         assert refused.status == 429
         assert 60 <= int(refused.headers["retry-after"]) <= 150
+
+
+PREVIEWS = "/console/api/default/namespaces/ns/tables/t"
+SEARCH = {"column": "embedding", "vector": [1.0, 2.0]}
+PLANS: dict[str, tuple[Any, ...]] = {
+    "plan": ("POST", f"/v1/default{TABLE}/plan", {}),
+    "search": ("POST", f"/v1/default{TABLE}/search", SEARCH),
+    "rows": ("GET", f"{PREVIEWS}/rows"),
+    "files": ("GET", f"{PREVIEWS}/files"),
+}
+
+
+def test_whatever_plans_takes_from_the_same_limit(tmp_path: Path) -> None:
+    limits, files = Limits(principal_plan_files=0.001), 3
+    schema = pa.schema([("embedding", pa.list_(pa.float32()))])
+    with guarded_catalog(
+        tmp_path, f"sqlite:///{tmp_path / 'catalog.db'}", limits=limits, routes_of=["frazil.console"]
+    ) as guarded:
+        guarded.admin.post("/namespaces", {"namespace": ["ns"]})
+        token = str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer ")
+        lake = FrazilCatalog("lake", uri=guarded.server.uri, token=token)
+        points = lake.create_table("ns.t", schema)
+        for _ in range(files):
+            points.append(pa.table({"embedding": [[1.0, 2.0]]}, schema=schema))
+        for name, call in PLANS.items():
+            # one request goes into debt by its files, whichever it is, and the next one is refused
+            client = guarded.user(name, ("read", namespace("ns")))
+            assert client.raw(*call).status == 200, name
+            for other, again in PLANS.items():
+                refused = client.raw(*again)
+                assert refused.error[:2] == (429, "TooManyRequestsException"), (name, other)
+                assert 900 * files < int(refused.headers["retry-after"]) <= 1000 * files, (name, other)
 
 
 @pytest.mark.parametrize(("behind_proxy", "address"), [(True, "192.0.2.7"), (False, "127.0.0.1")])

@@ -42,6 +42,10 @@ class Quota:
                 self._left = {}
             self._left[principal] = (amount - cost, now)
 
+    def spend(self, principal: str, cost: float) -> None:
+        """Spends an amount for work that `check` has let begin, and that goes on in debt."""
+        self.give_back(principal, -cost)
+
     def give_back(self, principal: str, cost: float) -> None:
         """Undoes what was spent for work that begins again."""
         with self._lock:
