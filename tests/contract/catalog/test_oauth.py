@@ -17,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 
 from frazil.catalog import revoke_token, running_catalog
 from frazil.catalog.access.gate import Gate
-from frazil.catalog.access.tokens import PERIOD_SECONDS, RENEWED_SECONDS, OwnTokens, Tokens
+from frazil.catalog.access.tokens import PERIOD_SECONDS, RENEWED_SECONDS, OwnTokens, Tokens, _signing_key
 from frazil.catalog.store.audit import newest_records
 from tests.kit.access import Guarded, after, guarded_catalog, now_ms, table
 from tests.kit.issuer import sign_by_hand
@@ -149,6 +149,10 @@ def test_a_scope_is_a_ceiling_below_that_of_the_key(guarded: Guarded) -> None:
     assert wide.post("/namespaces", {"namespace": ["more"]}).status == 403
 
 
+def without(claims: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in claims.items() if key != name}
+
+
 def test_tokens_that_this_server_did_not_sign_for_now_are_refused(guarded: Guarded) -> None:
     key = guarded.token("ann", roles=["admin"])
     key_id, good = key.split("_")[1], own(guarded)
@@ -158,6 +162,9 @@ def test_tokens_that_this_server_did_not_sign_for_now_are_refused(guarded: Guard
     plain = jwt.decode(token, options={"verify_signature": False})
     public = requests.get(f"{guarded.server.uri}/.well-known/jwks.json", timeout=60).text
     kid = jwt.get_unverified_header(token)["kid"]
+    signing: dict[str, Any] = {"key": _signing_key(guarded.pepper, int(kid)), "algorithm": "ES256"}
+    signing["headers"] = {"kid": kid, "typ": "at+jwt"}
+    assert guarded.client(jwt.encode(plain, **signing)).get("/namespaces").status == 200
     unsigned = jwt.encode(plain, None, algorithm="none", headers={"kid": kid, "typ": "at+jwt"})
     wrong: dict[str, Any] = {
         "another pepper": OwnTokens(b"x" * 32, clock=now_ms).issue(key_id, "ann", "catalog"),
@@ -167,6 +174,8 @@ def test_tokens_that_this_server_did_not_sign_for_now_are_refused(guarded: Guard
         "expired": own(guarded, offset_ms=-1_000_000).issue(key_id, "ann", "catalog"),
         "not yet valid": own(guarded, offset_ms=120_000).issue(key_id, "ann", "catalog"),
         "an old signing key": own(guarded, offset_ms=-2 * PERIOD_SECONDS * 1000).issue(key_id, "ann", "catalog"),
+        "another audience": jwt.encode(plain | {"aud": "urn:frazil:other"}, **signing),
+        **{f"no {name}": jwt.encode(without(plain, name), **signing) for name in ("aud", "exp", "iss", "iat")},
         "alg none": unsigned,
         "alg none without a signature": f"{unsigned.split('.')[0]}.{claims}.",
         "the public key as a secret": sign_by_hand(plain, public.encode(), kid=kid, typ="at+jwt"),
