@@ -30,6 +30,7 @@ from frazil.catalog.server import ServerOptions
 from frazil.cli.main import main
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
+from frazil.console import ROUTES
 from frazil.engine_config.connection import S3, Connection
 from frazil.processes import wait_until
 from frazil.services import ports
@@ -349,6 +350,29 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
     return {"method": "GET", "region": "us-east-1", "uri": uri, "headers": headers, "properties": {"token": token}}
 
 
+def open_console(lake: Lake, tokens: list[str]) -> None:
+    """Every page's answer, and requests for pages with tokens where they do not belong."""
+    root, api = lake.keys["root"], "/console/api"
+    tables = [f"{api}/{name}/namespaces/ns/tables/t" for name in ("default", "signing", "broken", "wrong")]
+    lists = [f"{api}/{name}/{page}" for name in ("default", "signing", "broken") for page in ("tables", "connect")]
+    parts = [f"{table}{part}" for table in tables for part in ("", "/snapshots", "/rows", "/files")]
+    for path in ("/", f"{api}/session", *lists, *parts):
+        lake.run.note_answer(lake.ask("GET", path, root))
+    for token in (lake.keys["etl"], *tokens):
+        for path in (
+            *(f"/?token={token}", f"/console/static/{token}", f"/console/{token}", f"{api}/{token}"),
+            *(f"{api}/session?token={token}", f"{api}/{token}/tables", f"{api}/{token}/connect"),
+            *(f"{api}/default/tables?after={token}&access_token={token}", f"{api}/default/connect?key={token}"),
+            *(f"{api}/default/namespaces/{token}/tables/{token}{part}" for part in ("", "/rows")),
+            *(f"{tables[0]}/{part}?snapshot={token}&limit={token}" for part in ("rows", "files", "snapshots")),
+        ):
+            lake.run.note_answer(lake.ask("GET", path, root))
+        misplaced = {"Sec-Fetch-Site": "cross-site", "Origin": lake.uri, "Cookie": f"token={token}", "Referer": token}
+        for path in (f"{api}/session", f"{tables[0]}/rows"):
+            lake.run.note_answer(lake.ask("GET", path, root, headers=misplaced))
+            lake.run.note_answer(lake.ask("GET", path, f"{token}x"))
+
+
 def send_settings(lake: Lake) -> None:
     """Credentials of the store and of a client in a body that is refused."""
     key_id, secret = lake.keys["etl"].split("_")[1:]
@@ -478,6 +502,7 @@ def test_no_secret_is_in_any_output(
     run_commands(lake, capsys, monkeypatch)
     fail_in_python(lake)
     lake.run.note_answer(lake.ask("GET", "/metrics", lake.keys["root"]))
+    open_console(lake, tokens)
     break_servers(lake, capsys)
     note_files(lake)
     assert lake.run.leaks() == []
@@ -498,3 +523,4 @@ def assert_was_full(lake: Lake) -> None:
     log = lake.log.read_text()
     operations = {json.loads(line).get("operation") for line in log.splitlines() if line.startswith("{")}
     assert {"createTable", "updateTable", "issueToken", "loadCredentials", "signRequest", "metrics"} <= operations
+    assert {route.operation for route in ROUTES if route.method == "GET"} <= operations  # of the console
