@@ -65,6 +65,10 @@ class Router:
         node = self._root
         for segment in template.strip("/").split("/"):
             if segment.startswith("{"):
+                if node.variable is not None and node.variable_name != segment[1:-1]:
+                    raise TypeError(
+                        f"the route {route.endpoint} has {segment} where others have {{{node.variable_name}}}"
+                    )
                 node.variable = node.variable or _Node()
                 node.variable_name = segment[1:-1]
                 node = node.variable

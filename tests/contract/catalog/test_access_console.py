@@ -44,6 +44,8 @@ OF_WAREHOUSES = [route for route in ROUTES if "{prefix}" in route.template]
 OTHERS = [route for route in DATA if "{prefix}" not in route.template]
 ABOUT_TABLES = [route for route in OF_WAREHOUSES if "{table}" in route.template or route.operation in BODIES]
 
+OTHER_SITES = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Site", "same-site"), ("Origin", "http://evil.test")]
+
 Caller = Callable[..., Client]
 
 
@@ -108,6 +110,15 @@ def test_an_unknown_caller_gets_no_data(guarded: Guarded, route: Route) -> None:
     answers = [ask(unknown, route), ask(unknown, route, **MISSING)]
     assert [answer.status for answer in answers] == [401, 401]
     assert shown(answers[0], NAMES) == shown(answers[1], MISSING)
+
+
+@pytest.mark.parametrize("route", DATA, ids=name_of)
+def test_a_page_of_another_site_gets_no_data(guarded: Guarded, route: Route) -> None:
+    client = guarded.client(str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer "))
+    for name, value in OTHER_SITES:
+        client.session.headers[name] = value
+        assert ask(client, route).error[:2] == (403, "ForbiddenException")
+        del client.session.headers[name]
 
 
 @pytest.mark.parametrize("route", OF_WAREHOUSES, ids=name_of)

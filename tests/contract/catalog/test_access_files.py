@@ -25,7 +25,8 @@ FORBIDDEN = (403, "ForbiddenException")
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
-    with guarded_catalog(tmp_path, f"sqlite:///{tmp_path / 'catalog.db'}") as running:
+    database = f"sqlite:///{tmp_path / 'catalog.db'}"
+    with guarded_catalog(tmp_path, database, routes_of=["frazil.console"]) as running:
         for name in ("ns", "hidden"):
             running.admin.post("/namespaces", {"namespace": [name]})
         yield running
@@ -62,6 +63,11 @@ def ask(client: Client, name: str = "ns/tables/mine") -> tuple[Answer, Answer]:
     return plan, client.post(f"/namespaces/{name}/search", SEARCH)
 
 
+def preview(client: Client) -> list[Answer]:
+    """The rows and the files of ns.mine in the console."""
+    return [client.raw("GET", f"/console/api/default/namespaces/ns/tables/mine/{part}") for part in ("rows", "files")]
+
+
 def test_a_snapshot_that_names_files_of_another_table_is_neither_planned_nor_searched(guarded: Guarded) -> None:
     secret = fill(connect(guarded, guarded.admin), "hidden.secret")
     assert [answer.status for answer in ask(guarded.admin, "hidden/tables/secret")] == [200, 200]  # now in the cache
@@ -77,7 +83,7 @@ def test_a_snapshot_that_names_files_of_another_table_is_neither_planned_nor_sea
     link.symlink_to(foreign.removeprefix("file://"))
     for named in (foreign, f"file://{own}", f"file://{link}", f"{mine.location()}/../secret/x.avro"):
         name_files(ann, named)
-        for answer in ask(ann):
+        for answer in (*ask(ann), *preview(ann)):
             assert answer.error[:2] == FORBIDDEN, named
         assert ann.commit({"action": "remove-snapshot-ref", "ref-name": "main"}, table="mine").status == 200
         assert ann.commit({"action": "remove-snapshots", "snapshot-ids": [7]}, table="mine").status == 200
@@ -97,7 +103,7 @@ def test_a_search_reads_no_data_file_of_another_table_and_a_plan_may_name_it(gua
     mine.add_files([task.file.file_path])
     plan, search = ask(ann)
     assert plan.status == 200
-    assert search.error[:2] == FORBIDDEN
+    assert [answer.error[:2] for answer in (search, *preview(ann))] == [FORBIDDEN] * 3
     assert task.file.file_path in search.error[2]
 
 

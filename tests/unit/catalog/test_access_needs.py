@@ -118,6 +118,11 @@ def test_a_route_without_a_declaration_cannot_be_registered() -> None:
     Router([Route("GET", "/v1/open", "open", nothing, PUBLIC)])
 
 
+def test_a_variable_has_one_name_in_all_routes() -> None:
+    with pytest.raises(TypeError, match="prefix"):  # else all of them would find the warehouse under the other name
+        Router([*ROUTES, Route("GET", "/v1/{other}/open", "open", nothing, PUBLIC)])
+
+
 def test_the_table_of_needs_names_every_route() -> None:
     assert set(EXPECTED) == set(ALL)
     assert all(isinstance(route.needs, Needs) and route.needs.text for route in ALL.values())
