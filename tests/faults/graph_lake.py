@@ -7,12 +7,12 @@ from __future__ import annotations
 import datetime as dt
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from frazil import Lake
 from frazil.client import FrazilCatalog
@@ -20,6 +20,7 @@ from frazil.errors import ProgressMismatch
 from frazil.write.commit import InputState, read_progress
 from tests.faults.pipeline_processes import Runners, load_landing
 
+T = TypeVar("T")
 Row = tuple[Any, ...]
 SALES, CUSTOMERS = "lakehouse.sales", "lakehouse.customers"
 ORDERS, SILVER_CUSTOMERS, REVENUE = "silver.orders", "silver.customers", "gold.revenue"
@@ -29,13 +30,36 @@ LONGEST_RUN_SECONDS = 12.0
 REFUSED = ("overtaken", "contended")  # another run or writer was first
 
 
+class Deck(Generic[T]):
+    """Draws at random; nothing comes again before everything has come."""
+
+    def __init__(self, chance: random.Random, *cards: T) -> None:
+        self.chance, self.cards, self.left = chance, cards, list[T]()
+
+    def draw(self) -> T:
+        self.left = self.left or self.chance.sample(self.cards, len(self.cards))
+        return self.left.pop()
+
+
 class GraphLake(Runners):
     """The example in a folder, its catalog, and processes that load files and compute models."""
 
     def __init__(self, folder: Path, uri: str, catalog: FrazilCatalog, chance: random.Random) -> None:
         super().__init__(folder, uri, "tests.faults.graph_runner")
-        self.catalog, self.lake, self.chance = catalog, Lake(catalog=catalog), chance
+        self.catalog, self.lake = catalog, Lake(catalog=catalog)
         self.calls = 30  # to the catalog, in the last run that computed something
+        self.begin(chance)
+        self.expired: set[int] = set()  # snapshots of inputs
+
+    def begin(self, chance: random.Random) -> None:
+        """A new campaign: nothing is counted yet, and chance decides what comes."""
+        self.chance = chance
+        corrections = (self.correct, self.correct_customers, self.delete, self.delete_customers)
+        self.changes = Deck(chance, *corrections, self.roll_back, self.compact)
+        self.rolled_back = Deck(chance, SALES, CUSTOMERS, ORDERS, REVENUE)
+        self.compacted, self.cut = Deck(chance, SALES, *MODELS), Deck(chance, SALES, ORDERS)
+        self.checked: Counter[str] = Counter()  # tables, in `check`
+        self.done: Counter[str] = Counter()  # changes of the inputs that had an effect
 
     def note(self, what: str) -> None:
         """What happens, which a campaign that fails prints."""
@@ -111,10 +135,11 @@ class GraphLake(Runners):
             while not self.lake.table(name).count():  # rolled back to its start: nothing to correct or delete
                 self.note(f"{name} is empty")
                 self.land()
-        changes = [self.correct, self.correct_customers, self.delete, self.delete_customers]
-        change = self.chance.choice([*changes, self.roll_back, self.compact])
+        change = self.changes.draw()
         self.note(change.__name__)
+        snapshots = self._snapshots()
         change()
+        self.done[change.__name__] += self._snapshots() != snapshots
 
     def correct(self) -> None:
         """Some orders get another amount, in place."""
@@ -137,7 +162,7 @@ class GraphLake(Runners):
 
     def roll_back(self) -> None:
         """An input, or a model's own table with its progress, becomes what it was."""
-        table = self.lake.table(self.chance.choice([SALES, CUSTOMERS, ORDERS, REVENUE]))
+        table = self.lake.table(self.rolled_back.draw())
         snapshots = [entry.snapshot_id for entry in table.history()][1:4]
         if snapshots:
             self.note(table.name)
@@ -145,16 +170,24 @@ class GraphLake(Runners):
                 table.rollback(self.chance.choice(snapshots), with_progress=True)
 
     def compact(self) -> None:
-        table = self.lake.table(self.chance.choice([SALES, *MODELS]))
+        table = self.lake.table(self.compacted.draw())
         table.maintain("compact", "manifests", dry_run=False, rewrite_all=True)
 
     def expire(self) -> None:
         """All snapshots but the current one expire, also those that a model has read last; then it runs, or says that
         it has to be computed from all rows.
         """
-        table = self.catalog.load_table(self.chance.choice([SALES, ORDERS]))
+        table = self.catalog.load_table(self.cut.draw())
+        before = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         table.maintenance.expire_snapshots().older_than(dt.datetime.now() + dt.timedelta(minutes=1)).commit()
+        gone = before - {snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots}
+        self.expired |= gone
+        self.done["expire"] += bool(gone)
         self.run()
+
+    def _snapshots(self) -> list[int | None]:
+        tables = self.catalog.load_tables((SALES, CUSTOMERS, *MODELS))
+        return [table.metadata.current_snapshot_id for table in tables]
 
     def _sample(self, name: str, most: int) -> list[dict[str, Any]]:
         rows = self.lake.table(name).scan().to_arrow().to_pylist()
@@ -166,13 +199,14 @@ class GraphLake(Runners):
     # --- what must hold ----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Every derived table is its definition over the snapshots that its progress names."""
+        """Every derived table is its definition over the snapshots that its progress names, unless one has expired."""
         for name in MODELS:
             table = self.catalog.load_table(name)
             inputs = read_progress(table.metadata).part(f"{name}/part-0").inputs
             rows = [self._rows_at(each, inputs.get(each)) for each in INPUTS[name]]
             if None not in rows:
                 assert self.rows(name) == sorted(DEFINITIONS[name](*rows)), (name, inputs)
+                self.checked[name] += 1
 
     def check_fresh(self) -> None:
         """Every derived table is its definition over its inputs as they are now."""
@@ -181,6 +215,11 @@ class GraphLake(Runners):
                 *(self.lake.table(each).scan().to_arrow().to_pylist() for each in INPUTS[name])
             )
             assert self.rows(name) == sorted(expected), name
+
+    def check_counts(self) -> None:
+        """The checks looked at each derived table."""
+        self.note(f"\nchecks: {dict(self.checked)}; changes: {dict(self.done)}\n")
+        assert min(self.checked[name] for name in MODELS) > 0, self.checked
 
     def check_clean(self) -> None:
         """No staging branch is left, and each run that committed is recorded once."""
@@ -195,10 +234,11 @@ class GraphLake(Runners):
         return sorted(tuple(row.values()) for row in self.lake.table(name).scan().to_arrow().to_pylist())
 
     def _rows_at(self, name: str, state: InputState | None) -> list[dict[str, Any]] | None:
-        """The rows of an input; None if they are not known any more."""
+        """The rows of an input; None if their snapshot has expired."""
         if state is None or state.snapshot_id is None:
             return []
         if self.catalog.load_table(name).metadata.snapshot_by_id(state.snapshot_id) is None:
+            assert state.snapshot_id in self.expired, (name, state)
             return None
         return self.lake.table(name).scan(at=state.snapshot_id).to_arrow().to_pylist()
 
