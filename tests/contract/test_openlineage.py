@@ -48,7 +48,8 @@ def run_twice(past: Past, folder: Path) -> None:
     with lineage_events(project, lambda: past.catalog):
         tell_started(RunStart(RUN, "gold.names", past.name, {past.name: snapshot_id}))
         tell_ended(RunResult("gold.names", past.name, rows=2, snapshot_id=7, run_id=RUN))
-        tell_started(RunStart(FAILED, "daily", past.name, files=("landing/a.csv",)))
+        topics = ("kafka://h:9092/orders",)
+        tell_started(RunStart(FAILED, "daily", past.name, files=("landing/a.csv",), topics=topics))
         tell_ended(RunResult("daily", past.name, run_id=FAILED, error="amount: expected decimal(12,2), got 'x'"))
 
 
@@ -85,7 +86,10 @@ def test_a_receiver_gets_start_and_end_of_every_run_with_its_tables(
     assert done["run"]["facets"]["parent"]["run"]["runId"] == command["run"]["runId"]
     assert command["run"]["facets"]["parent"]["job"] == {"namespace": "airflow", "name": "daily.load", "facets": {}}
     assert failed["run"]["facets"]["errorMessage"]["message"] == "amount: expected decimal(12,2), got 'x'"
-    assert [(f["namespace"], f["name"]) for f in failed["inputs"]] == [("file", str(tmp_path / "landing/a.csv"))]
+    assert [(f["namespace"], f["name"]) for f in failed["inputs"]] == [
+        ("file", str(tmp_path / "landing/a.csv")),
+        ("kafka://h:9092", "orders"),
+    ]
 
 
 def test_every_facet_names_its_producer_and_its_schema(past: Past, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
