@@ -6,7 +6,6 @@ to the start of the second, for all of the tables: so tables that are published 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,19 @@ if TYPE_CHECKING:
     from frazil.client.catalog import FrazilCatalog
 
 READS = 10  # of all tables, until two in a row see the same
-_logger = logging.getLogger(__name__)
 
 
-def load_at_once(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, Table]:
-    """The tables as they were at one moment, by name: read until nothing has changed between two readings."""
+def load_at_once(catalog: FrazilCatalog, names: Sequence[str]) -> tuple[dict[str, Table], bool]:
+    """The tables by name, and whether they were so at one moment: read until nothing has changed between two readings.
+    If they change during all readings, each of them is right by itself.
+    """
     tables = dict(zip(names, catalog.load_tables(names), strict=True))
     for _ in range(READS):
         changed = load_changed(catalog, tables)
         if not changed:
-            return tables
+            return tables, True
         tables |= changed
-    # Each of them is right by itself.
-    _logger.warning("tables changed during all of %d readings", READS, extra={"tables": list(names)})
-    return tables
+    return tables, False
 
 
 def load_changed(catalog: FrazilCatalog, tables: Mapping[str, Table]) -> dict[str, Table]:

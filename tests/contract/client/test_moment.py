@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.typedef import Identifier
@@ -9,7 +12,11 @@ from pyiceberg.typedef import Identifier
 from frazil import Lake
 from frazil.client import FrazilCatalog, load_at_once
 from frazil.client.moment import READS
+from frazil.errors import PipelineError
+from frazil.pipelines.models import GraphRun, derivation_of, model
+from frazil.pipelines.models.run import World
 from tests.contract.client.conftest import rows
+from tests.kit.raising import raises
 
 NAMES = ("ns.a", "ns.b")
 
@@ -57,15 +64,30 @@ def test_a_query_over_one_table_loads_it_once(overtaken: Overtaken) -> None:
 
 def test_tables_are_loaded_until_nothing_changes_between_two_readings(overtaken: Overtaken) -> None:
     overtaken.commits = 2
-    tables = load_at_once(overtaken, NAMES)
+    tables, at_once = load_at_once(overtaken, NAMES)
     snapshots = {name: len(table.snapshots()) for name, table in tables.items()}
-    assert (snapshots, overtaken.loads) == ({"ns.a": 3, "ns.b": 3}, 4)
+    assert (snapshots, at_once, overtaken.loads) == ({"ns.a": 3, "ns.b": 3}, True, 4)
 
 
-def test_tables_that_never_stand_still_are_given_as_they_are(
-    overtaken: Overtaken, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tables_that_never_stand_still_are_given_as_they_are(overtaken: Overtaken) -> None:
     overtaken.commits = 1000
-    assert len(load_at_once(overtaken, NAMES)) == 2
-    assert overtaken.loads == READS + 1
-    assert "tables changed during all of" in caplog.text
+    tables, at_once = load_at_once(overtaken, NAMES)
+    assert (len(tables), at_once, overtaken.loads) == (2, False, READS + 1)
+
+
+def test_a_run_refuses_tables_that_never_stand_still_and_an_outlook_takes_them(overtaken: Overtaken) -> None:
+    overtaken.commits = 1000
+    with raises(PipelineError, problem="contended"):
+        World(overtaken).fix(NAMES)
+    outlook = World(overtaken, is_outlook=True)
+    outlook.fix(NAMES)
+    assert set(outlook.states) == set(NAMES)
+
+
+def test_a_group_is_not_computed_from_tables_that_never_stand_still(overtaken: Overtaken, tmp_path: Path) -> None:
+    overtaken.commits = 1000
+    joined = model("ns.joined", "SELECT a.id FROM ns.a JOIN ns.b ON a.id = b.id")
+    run = GraphRun([derivation_of(joined)], cast(Any, None), overtaken, tmp_path)
+    with raises(PipelineError, problem="contended"):
+        run.run_together()
+    assert overtaken.loads == READS + 1  # nothing was looked at after that

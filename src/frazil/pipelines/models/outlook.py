@@ -48,7 +48,7 @@ def foresee(
     """What a run would do with derivations that are in order, in an environment or on main. Changes nothing. The
     tables `changing` will have new rows by then.
     """
-    world, changing, expected = World(catalog, env), set(changing), list[Outlook]()
+    world, changing, expected = World(catalog, env, is_outlook=True), set(changing), list[Outlook]()
     for derivation in derivations:
         try:
             refresh = derivation.name in full_refresh

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frazil.client import load_at_once
+from frazil.client import READS, load_at_once
 from frazil.errors import CommitUnknown, PipelineError, WriterFenced
 from frazil.history import branch_table, ref_in
 from frazil.ownership import check_pipeline
@@ -71,13 +71,17 @@ class World:
 
     catalog: FrazilCatalog
     env: str | None = None  # the environment: its branches are read where there are some
+    is_outlook: bool = False  # nothing is computed: tables that change all the time are taken as they are
     tables: dict[str, LiveTable] = field(default_factory=dict)
     states: dict[str, InputState] = field(default_factory=dict)
 
     def fix(self, names: Sequence[str]) -> None:
         """Fixes the tables that are not fixed yet."""
         if wanted := [name for name in dict.fromkeys(names) if name not in self.tables]:
-            for name, table in _load(self.catalog, wanted).items():
+            tables, at_once = _load(self.catalog, wanted)
+            if not (at_once or self.is_outlook):
+                raise _never_still(wanted)
+            for name, table in tables.items():
                 ref = ref_in(table.metadata, self.env, table=name)
                 self.tables[name], self.states[name] = table, current_state(table.metadata, ref)
 
@@ -85,16 +89,6 @@ class World:
         """From now on, readers of the table in this run see what is staged."""
         self.tables[name] = table
         self.states[name] = InputState(str(table.metadata.table_uuid), snapshot_id)
-
-    def forget(self, name: str) -> None:
-        """The table has changed: the next reader looks again."""
-        self.tables.pop(name, None)
-        self.states.pop(name, None)
-
-    def forget_all(self) -> None:
-        """Everything is looked at again."""
-        self.tables.clear()
-        self.states.clear()
 
     def arrived(self, name: str, since: InputState | None) -> Arrived:
         """What is new in an input; `Overtaken` if another run has read it in a later state than this one."""
@@ -104,7 +98,8 @@ class World:
         return find_news(metadata, since, self.states[name], name=name)
 
     def _now(self, name: str) -> TableMetadata:
-        return _load(self.catalog, [name])[name].metadata
+        tables, _ = _load(self.catalog, [name])
+        return tables[name].metadata
 
 
 def _knows(metadata: TableMetadata, state: InputState) -> bool:
@@ -114,13 +109,22 @@ def _knows(metadata: TableMetadata, state: InputState) -> bool:
     return str(metadata.table_uuid) == state.uuid and metadata.snapshot_by_id(state.snapshot_id) is not None
 
 
-def _load(catalog: FrazilCatalog, names: Sequence[str]) -> dict[str, LiveTable]:
+def _load(catalog: FrazilCatalog, names: Sequence[str]) -> tuple[dict[str, LiveTable], bool]:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         return load_at_once(catalog, names)
     except NoSuchTableError as exc:
         raise PipelineError(f"an input does not exist: {exc}", hint="frazil apply, or check the names") from exc
+
+
+def _never_still(names: Sequence[str]) -> PipelineError:
+    return PipelineError(
+        f"{', '.join(names)}: each of {READS} readings found a change, so that they are not known as they were at one "
+        "moment",
+        hint="nothing was computed; run again when fewer others write to the tables",
+        problem="contended",
+    )
 
 
 @dataclass(frozen=True)
@@ -247,24 +251,16 @@ class GraphRun:
 
     def run(self) -> list[RunResult]:
         """Each derivation by itself: one that fails leaves those before it published."""
-        results = []
-        world = World(self.catalog, self.env)
-        for derivation in self.derivations:
-            results += self._attempt([derivation], world)
-            world.forget(derivation.target)
-        return results
+        return [result for derivation in self.derivations for result in self._attempt([derivation])]
 
     def run_together(self) -> list[RunResult]:
         """All derivations, published in one commit, or none of them."""
-        return self._attempt(self.derivations, None)
+        return self._attempt(self.derivations)
 
-    def _attempt(self, derivations: Sequence[Derivation], world: World | None) -> list[RunResult]:
-        world = world or World(self.catalog, self.env)
+    def _attempt(self, derivations: Sequence[Derivation]) -> list[RunResult]:
         for _ in range(ATTEMPTS):
-            try:
-                return _Together(self, derivations, world).run()
-            except Overtaken:
-                world.forget_all()
+            with suppress(Overtaken):  # everything is looked at again
+                return _Together(self, derivations).run()
         names = ", ".join(derivation.target for derivation in derivations)
         raise PipelineError(
             f"{names} changed {ATTEMPTS} times while a change was staged",
@@ -276,8 +272,8 @@ class GraphRun:
 class _Together:
     """Derivations that are staged, those that need nothing of each other side by side, and published in one commit."""
 
-    def __init__(self, run: GraphRun, derivations: Sequence[Derivation], world: World) -> None:
-        self.graph, self.world = run, world
+    def __init__(self, run: GraphRun, derivations: Sequence[Derivation]) -> None:
+        self.graph, self.world = run, World(run.catalog, run.env)
         self.derivations = [each.in_environment(run.env) for each in derivations]
         self.sessions = run.sessions or SideBySide(run.spark)
         self.staged: list[StagedTable] = []
@@ -304,8 +300,12 @@ class _Together:
     # --- staging -----------------------------------------------------------------------------------------------------
 
     def _stage_all(self) -> None:
-        with suppress(PipelineError):  # the derivation that reads it tells
+        try:
             self.world.fix(list(dict.fromkeys(name for each in self.derivations for name in each.tables)))
+        except PipelineError as exc:
+            if exc.problem == "contended":
+                raise
+            # An input does not exist: the derivation that reads it tells.
         makers = {derivation.target: number for number, derivation in enumerate(self.derivations)}
         schedule = Schedule(
             [partial(self._stage_in_session, derivation) for derivation in self.derivations],
