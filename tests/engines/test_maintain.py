@@ -4,20 +4,30 @@ before and after.
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from pyiceberg.table import Table
 
+from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
+from frazil.upkeep import SparkEngine
 from frazil.upkeep.policy import DAY_MS
 from frazil.upkeep.steps import STEPS, Keeper, now_ms
-from tests.engines.walkers import Daft, Pyiceberg, Sql, Walker
+from tests.contract.upkeep_lake import Kept
+from tests.engines.walkers import Daft, Pyiceberg, Spark, Sql, Walker
 from tests.kit.stack import Project
 from tests.kit.stack_lake import environment, s3_client, stored_objects
+from tests.kit.upkeep import make_worker, own_database, run_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = "upkeep.events"
 Rows = list[tuple[Any, ...]]
@@ -138,3 +148,31 @@ def test_groups_are_rewritten_on_spark(
     assert (result["compact"]["done"], result["compact"]["problems"]) == (True, [])
     assert {task.file.spec_id for task in stack_catalog.load_table(table).scan().plan_files()} == {1}
     assert_all_read(engines, expected(0, 100, 200))
+
+
+def test_upkeep_by_the_catalog_rewrites_on_spark_what_is_much(engines: dict[str, Walker], tmp_path: Path) -> None:
+    spark, database = engines["spark"], f"sqlite:///{tmp_path}/catalog.db"
+    assert isinstance(spark, Spark)
+    with running_catalog(tmp_path, database=database) as server:
+        catalog = FrazilCatalog("lake", **server.properties)
+        catalog.create_namespace("lake")
+        kept = Kept(catalog, "lake.t").create("day")
+        for number in range(6):
+            kept.append(number)
+        jobs = spark.process.call("tests.engines.test_maintain:work_on_spark", database, server.properties)
+        assert (len(kept.paths()), kept.ids(), jobs) == (1, list(range(6)), [1])
+        with own_database(database) as opened:
+            run = run_of(opened, "lake.t")
+    assert run is not None
+    assert (run["outcome"], run["saved_files"], run["problems"]) == ("done", 5, [])
+
+
+def work_on_spark(spark: SparkSession, database: str, properties: dict[str, str]) -> list[int]:
+    """A worker in the process of Spark, to which every compaction is much; gives the number of jobs that Spark did."""
+    group = "upkeep by the catalog"
+    spark.sparkContext.setJobGroup(group, group)
+    with own_database(database) as opened, patch("frazil.catalog.upkeep.table_run.MUCH_BYTES", 0):
+        worker = make_worker(opened, properties)
+        worker.large = functools.partial(SparkEngine, spark)
+        worker.run(once=True)
+    return [len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))]

@@ -241,7 +241,7 @@ def _engine(context: Context, name: str) -> Iterator[Engine]:
     from frazil.upkeep import LocalEngine
 
     with ExitStack() as stack:
-        yield SparkOnDemand(context, stack) if name == "spark" else LocalEngine()
+        yield SparkOnDemand(context, stack, "frazil maintain") if name == "spark" else LocalEngine()
 
 
 @dataclass
@@ -250,6 +250,7 @@ class SparkOnDemand:
 
     context: Context
     stack: ExitStack
+    app_name: str
     engine: Engine | None = None
 
     def rewrite(self, rewriter: Rewriter, groups: Sequence[Group]) -> Iterator[Finished]:
@@ -266,7 +267,7 @@ class SparkOnDemand:
         from frazil.upkeep import SparkEngine
 
         if self.engine is None:
-            session = spark_session(self.context.settings, app_name="frazil maintain", log=spark_log(self.context))
+            session = spark_session(self.context.settings, app_name=self.app_name, log=spark_log(self.context))
             self.engine = SparkEngine(self.stack.enter_context(session))
         return self.engine
 

@@ -64,7 +64,7 @@ def _work(
         port = stack.enter_context(metrics.serving_pages(pages, metrics_port))
         context.talk.note(f"metrics at http://127.0.0.1:{port}/metrics")
     be_modest()
-    engine = SparkOnDemand(context, stack) if spark else None
+    engine = SparkOnDemand(context, stack, "frazil upkeep") if spark else None
     large: Callable[[], Engine] | None = (lambda: engine) if engine is not None else None
     worker = UpkeepWorker(opened.database, _connector(context), context.settings.upkeep, large)
     run_until_signal(worker, once=once)
