@@ -15,6 +15,7 @@ from frazil.sinks.bytewax import IcebergSinkConfig, SourceRows, TableSink
 from frazil.sinks.delta import create_delta_table
 from frazil.sinks.spark import FrameSink
 from tests.contract.history_lake import ARROW, SCHEMA, Past, rows
+from tests.kit.changes import WAYS
 from tests.kit.raising import raises
 
 
@@ -32,6 +33,10 @@ def ids(target: Any, past: Past) -> list[int]:
     if isinstance(target, tuple) or target == past.name:
         return sorted(past.table.scan().to_arrow()["id"].to_pylist())
     return sorted(DeltaTable(str(target).removeprefix("delta:")).to_pyarrow_table()["id"].to_pylist())
+
+
+def data_files(past: Past) -> set[str]:
+    return set(past.live.inspect.data_files()["file_path"].to_pylist())
 
 
 def test_python_writes_to_every_target(past: Past, target: Any) -> None:
@@ -79,8 +84,11 @@ def test_the_names_of_bytewax_are_aliases_everywhere(past: Past) -> None:
         frazil.sinks.open(past.name, name="s", catalog=past.catalog, batch_size=1, flush_rows=1)
 
 
-def test_bytewax_upserts_by_key_under_a_name_of_its_own(past: Past) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_bytewax_upserts_by_key_under_a_name_of_its_own(past: Past, way: str) -> None:
+    past.live.transaction().set_properties(WAYS[way]).commit_transaction()
     past.append(1, 2)
+    before = data_files(past)
     sink = frazil.sinks.open(past.name, host="bytewax", name="crm", catalog=past.catalog, mode="upsert", key="id")
     part = sink.build_part("flow.lake", "part-0", None)
     changes = pa.table({"id": [2, 3], "name": ["new", "new"]}, schema=ARROW)
@@ -89,6 +97,7 @@ def test_bytewax_upserts_by_key_under_a_name_of_its_own(past: Past) -> None:
     result = past.table.scan().to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["name"]) for row in result] == [(1, "n1"), (2, "new"), (3, "new")]
     assert [report.part for report in past.table.audit().parts] == ["crm/part-0-of-1"]
+    assert (before <= data_files(past)) == (way != "copy-on-write")
 
 
 def test_a_lake_and_a_table_open_sinks(past: Past) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import signal
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +38,14 @@ def lake_of(kind: str, folder: Path) -> Iterator[WrittenLake]:
     # Appends are rebased where they may be; those of sinks never are, for their fencing relies on the conflict.
     with running_catalog(folder, rebase_appends=True) as server:
         yield make_lake(Job("iceberg", server.uri, 0, connection=server.properties), PARTITION_BY)
+        assert rebases(server.uri) == 0
+
+
+def rebases(uri: str) -> float:
+    """How many commits the catalog has rebased."""
+    with urllib.request.urlopen(f"{uri}/metrics") as reply:
+        (count,) = re.findall(r'^frazil_rebases_total\{outcome="rebased"\} (\S+)$', reply.read().decode(), re.M)
+    return float(count)
 
 
 @pytest.fixture(params=["iceberg", "delta"])

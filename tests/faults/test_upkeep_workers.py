@@ -18,6 +18,7 @@ import pytest
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.database import Database
 from frazil.client import FrazilCatalog
+from frazil.config import UpkeepSettings
 from frazil.processes import wait_until
 from frazil.write.files.partitioning import partition_spec
 from tests.conftest import Campaign
@@ -89,6 +90,21 @@ def test_sigterm_during_a_compaction_ends_the_worker_and_leaves_nothing(
     run = run_of(opened, "lake.t")
     assert run is not None
     assert (run["outcome"], run["message"]) == ("stopped", "SIGTERM")
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_worker_ends_within_seconds_of_sigterm_while_a_run_is_under_way(
+    server: EmbeddedCatalog, opened: Database, command: Callable[..., WorkerCommand]
+) -> None:
+    """With the default of `upkeep.stop_seconds`."""
+    kept = small_files(server, "lake.t")
+    worker = command(**SLOW)
+    worker.wait_for("rewrite 6 data files")
+    start = time.monotonic()
+    worker.process.terminate()
+    assert worker.process.wait(60) == 0, worker.said
+    assert time.monotonic() - start < 2 * UpkeepSettings().stop_seconds
+    assert (owners(opened), len(kept.paths())) == ([], 6)
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
