@@ -2,9 +2,9 @@
 and the Java reference.
 
 All commit to SQLite and local files on the same disk, in the same run, in turns. With rebase every writer sends fast
-appends that were prepared before on one head, with real manifests and manifest lists, and every one must come in.
-Without, and on the reference, a writer that gets a conflict loads the table and tries again; these need not write a
-manifest list for each attempt, as a real client would.
+appends that were prepared before on one head, with real manifests and manifest lists, and every one must come in: such
+a writer never loads the table. Without, and on the reference, a writer loads the table after each conflict and tries
+again, and those loads are part of its rate; it need not write a manifest list for each attempt, as a real client would.
 """
 
 from __future__ import annotations
