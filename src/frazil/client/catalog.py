@@ -42,6 +42,7 @@ from frazil.client.transport import KEY_LIFETIME, Transport
 from frazil.config import Settings, load_settings
 from frazil.errors import ReferencesUnknown, TableBroken, Unavailable
 from frazil.properties import safe_properties
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 from frazil.pyiceberg_compat import parse_metadata, raise_for_answer, retried
 
 logger = logging.getLogger("frazil.client")
@@ -144,9 +145,11 @@ class FrazilCatalog(IndexRecords, GrantRecords, Searches):
         return end_commit(lambda: self.session.post(self.url(path), data=body), self._look, changes)
 
     def _look(self, identifier: Identifier) -> TableMetadata | None:
+        """The table as it is now, with what the catalog does where a table does not say whether it rebases appends."""
+        default = {key: value for key, value in self.properties.items() if key == PROPERTY_REBASE_APPENDS}
         try:
-            table: Table = self.load_table(identifier)
-            return table.metadata
+            metadata: TableMetadata = self.load_table(identifier).metadata
+            return metadata.model_copy(update={"properties": {**default, **metadata.properties}})
         except NoSuchTableError:
             return None
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
@@ -23,6 +23,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 from pyiceberg.typedef import Identifier
+
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 
 CHERRY_PICKED = "source-snapshot-id"  # in a summary: the snapshot whose changes were applied again
 
@@ -75,10 +77,20 @@ class Change:
 
     def is_outrun_by(self, metadata: TableMetadata) -> bool:
         """Whether a ref that the change builds on was moved by others, and not by the change: then it can never be
-        applied any more.
+        applied any more, unless the catalog rebases it.
         """
+        if self._may_be_rebased(metadata):
+            return False
         guards = [requirement for requirement in self.requirements if isinstance(requirement, AssertRefSnapshotId)]
         return any(self._went_another_way(guard, metadata) for guard in guards)
+
+    def _may_be_rebased(self, metadata: TableMetadata) -> bool:
+        """Whether the change is an append to a table whose appends are rebased: a request that is still under way can
+        come in however often the ref has moved.
+        """
+        summaries = [update.snapshot.summary for update in self.updates if isinstance(update, AddSnapshotUpdate)]
+        only_appends = any(summaries) and all(each and each.operation == Operation.APPEND for each in summaries)
+        return only_appends and metadata.properties.get(PROPERTY_REBASE_APPENDS, "").strip().lower() == "true"
 
     def _went_another_way(self, guard: AssertRefSnapshotId, metadata: TableMetadata) -> bool:
         """Whether the ref's history leads back to the guarded snapshot without a gap and without the change.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
+from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.client.transport import Transport
 from frazil.errors import CommitConflict, CommitUnknown, Unavailable
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 from tests.contract.client.conftest import ids, rows
-from tests.kit.lossy_proxy import LossyProxy
+from tests.kit.lossy_proxy import LossyProxy, lossy_proxy
 from tests.kit.raising import raises
 
 COMMIT = b"POST /v1/"
@@ -82,6 +85,20 @@ def test_a_lost_reply_whose_place_was_taken_is_a_conflict(
     with raises(CommitConflict, table="ns.a", problem="overtaken"):
         stale.append(rows(2))
     assert ids(catalog, "ns.a") == [1]
+
+
+@pytest.mark.parametrize("by_default", [False, True])
+def test_a_lost_append_is_no_conflict_where_the_catalog_may_still_rebase_it(by_default: bool, tmp_path: Path) -> None:
+    with running_catalog(tmp_path, rebase_appends=by_default) as server, lossy_proxy(server.uri) as proxy:
+        catalog, shaky = (FrazilCatalog("lake", uri=uri) for uri in (server.uri, proxy.uri))
+        catalog.create_namespace("ns")
+        properties = {} if by_default else {PROPERTY_REBASE_APPENDS: "true"}
+        catalog.create_table("ns.a", rows(1).schema, properties=properties)
+        stale = without_keys(shaky).load_table("ns.a")
+        catalog.load_table("ns.a").append(rows(1))
+        proxy.lose_request(table_path(shaky, "a"))
+        with raises(CommitUnknown, table="ns.a"):
+            stale.append(rows(2))
 
 
 def test_a_repeated_request_that_is_refused_is_looked_up_before_it_is_called_a_conflict(

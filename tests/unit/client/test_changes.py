@@ -106,6 +106,20 @@ def test_the_table_tells_what_became_of_the_change(
     assert judge(change, metadata) is verdict
 
 
+@pytest.mark.parametrize(
+    ("change", "value", "verdict"),
+    [
+        (APPEND, "true", Verdict.UNDECIDED),
+        (APPEND, "false", Verdict.REFUSED),
+        (MOVE, "true", Verdict.REFUSED),
+    ],
+)
+def test_an_append_can_still_come_in_where_appends_are_rebased(change: Change, value: str, verdict: Verdict) -> None:
+    metadata = table(10, 12)
+    rebases = metadata.model_copy(update={"properties": {"commit.rebase-appends.enabled": value}})
+    assert judge(change, rebases) is verdict
+
+
 def test_an_append_to_an_empty_table_is_refused_once_somebody_else_has_written() -> None:
     first = Change(
         ("ns", "t"), (AssertRefSnapshotId(ref="main", snapshot_id=None),), (AddSnapshotUpdate(snapshot=snapshot(11)),)

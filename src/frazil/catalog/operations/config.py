@@ -7,6 +7,7 @@ from frazil.catalog.http import Request, Response, json_response
 from frazil.catalog.idempotency import LIFETIME
 from frazil.catalog.names import SEPARATOR_ENCODED
 from frazil.catalog.warehouse import Warehouse
+from frazil.protocol import PROPERTY_REBASE_APPENDS
 
 
 def get_config(ctx: Context, request: Request) -> Response:
@@ -17,11 +18,17 @@ def get_config(ctx: Context, request: Request) -> Response:
     return json_response(
         {
             "defaults": _defaults(warehouse) | _oauth(ctx, request),
-            "overrides": {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED},
+            "overrides": _overrides(ctx, warehouse),
             "endpoints": [*ctx.endpoints, *_storage_endpoints(ctx, warehouse)],
             "idempotency-key-lifetime": LIFETIME,
         }
     )
+
+
+def _overrides(ctx: Context, warehouse: Warehouse) -> dict[str, str]:
+    """Paths, and whether late appends can still come in: a client that has lost a reply must know."""
+    rebases = {PROPERTY_REBASE_APPENDS: "true"} if ctx.appends.default else {}
+    return {"prefix": warehouse.name, "namespace-separator": SEPARATOR_ENCODED, **rebases}
 
 
 def _storage_endpoints(ctx: Context, warehouse: Warehouse) -> tuple[str, ...]:
