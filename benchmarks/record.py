@@ -81,5 +81,5 @@ def _machine() -> str:
 
 def _commit() -> str:
     """The commit that was measured; with a plus sign if files were changed."""
-    described = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
-    return described.stdout.strip() or "unknown"
+    command = ["git", "describe", "--always", "--dirty=+"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
