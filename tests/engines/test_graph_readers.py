@@ -1,5 +1,5 @@
-"""Readers of tables that are published as one: PyIceberg, Trino and Spark on the live stack never see a summary that
-disagrees with the rows it was made from. Tables that are published one by one are seen to disagree.
+"""Readers of tables that are published as one: PyIceberg, Trino, Spark and Frazil never see a summary that disagrees
+with the rows it was made from, on the live stack. Tables that are published one by one are seen to disagree.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from tests.kit.stack_lake import environment
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 BRONZE, SILVER, GOLD = "readers.bronze", "readers.silver", "readers.gold"
-READERS = ("pyiceberg", "trino", "spark")
+READERS = ("pyiceberg", "trino", "spark", "frazil")
 Total = Callable[[str], int]  # the sum of a table's amounts
+BOTH = f"SELECT (SELECT coalesce(sum(amount), 0) FROM {GOLD}), (SELECT coalesce(sum(amount), 0) FROM {SILVER})"
 
 
 @dataclass
@@ -94,6 +95,12 @@ class Graph:
     def looks(self) -> list[Looks]:
         return [Looks(reader, self.totals[reader]) for reader in READERS]
 
+    def look_at_both(self) -> tuple[int, int]:
+        """Gold and silver by one query of `lake.sql`, which reads both as they were at one moment."""
+        columns = Lake(catalog=self.catalog).sql(BOTH).to_arrow().columns
+        gold, silver = (int(column[0].as_py()) for column in columns)
+        return gold, silver
+
 
 @pytest.fixture(scope="module")
 def graph(
@@ -121,7 +128,11 @@ def graph(
             (row,) = spark.sql(f"SELECT coalesce(sum(amount), 0) FROM {stack_catalog.name}.{name}").collect()
             return int(row[0])
 
-        totals = dict(zip(READERS, (by_pyiceberg, by_trino, by_spark), strict=True))
+        def by_frazil(name: str) -> int:
+            rows = Lake(catalog=stack_catalog).sql(f"SELECT coalesce(sum(amount), 0) FROM {name}").to_arrow()
+            return int(rows.column(0)[0].as_py())
+
+        totals = dict(zip(READERS, (by_pyiceberg, by_trino, by_spark, by_frazil), strict=True))
         yield Graph(stack_catalog, spark, folder, totals, [derivation_of(silver), derivation_of(gold)])
     trino.close()
     for identifier in stack_catalog.list_tables("readers"):
@@ -151,28 +162,30 @@ def test_between_two_commits_of_a_run_that_is_not_atomic_every_reader_finds_that
 def test_readers_that_poll_during_atomic_runs_never_find_that_gold_and_silver_disagree(
     graph: Graph, campaign: Campaign
 ) -> None:
-    looks = graph.looks()
-    with polling(looks):
+    looks, queries = graph.looks(), list[tuple[int, int]]()
+    with polling(*(each.look for each in looks), lambda: queries.append(graph.look_at_both())):
         for _ in range(campaign.size(short=2, full=100)):
             graph.add_orders()
             graph.run([], together=True)
     assert {each.reader: each.disagreeing for each in looks} == {reader: [] for reader in READERS}
     assert all(each.settled for each in looks), {each.reader: len(each.seen) for each in looks}
+    assert queries
+    assert [(gold, silver) for gold, silver in queries if gold != silver] == []
 
 
 @contextmanager
-def polling(looks: list[Looks]) -> Iterator[None]:
-    """Each reader looks again and again, in a thread of its own; the first error ends it, and is raised."""
+def polling(*looks: Callable[[], None]) -> Iterator[None]:
+    """Each look is repeated, in a thread of its own; the first error ends it, and is raised."""
     done, errors = threading.Event(), list[Exception]()
 
-    def poll(each: Looks) -> None:
+    def poll(look: Callable[[], None]) -> None:
         try:
             while not done.is_set():
-                each.look()
+                look()
         except Exception as exc:
             errors.append(exc)
 
-    threads = [threading.Thread(target=poll, args=(each,)) for each in looks]
+    threads = [threading.Thread(target=poll, args=(look,)) for look in looks]
     for thread in threads:
         thread.start()
     try:

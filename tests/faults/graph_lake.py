@@ -59,7 +59,7 @@ class GraphLake(Runners):
         self.rolled_back = Deck(chance, SALES, CUSTOMERS, ORDERS, REVENUE)
         self.compacted, self.cut = Deck(chance, SALES, *MODELS), Deck(chance, SALES, ORDERS)
         self.checked: Counter[str] = Counter()  # tables, in `check`
-        self.done: Counter[str] = Counter()  # changes of the inputs that had an effect
+        self.done: Counter[str] = Counter()  # changes of the inputs that had an effect, and kills of runs
 
     def note(self, what: str) -> None:
         """What happens, which a campaign that fails prints."""
@@ -90,7 +90,9 @@ class GraphLake(Runners):
             if not by_call:
                 time.sleep(self.chance.uniform(0, LONGEST_RUN_SECONDS))
                 runner.process.kill()
-            return not runner.answer()
+            killed = not runner.answer()
+        self.done["kill"] += killed
+        return killed
 
     def run_both(self) -> None:
         """Two runs at once, while their inputs change; what is refused is refused because the other one was first."""

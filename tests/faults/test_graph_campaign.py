@@ -58,7 +58,7 @@ def test_after_every_step_each_derived_table_is_its_definition(lake: GraphLake, 
     lake.check_clean()
     lake.check_counts()
     if campaign.full:  # 50 steps draw each of the nine at least five times
-        assert all(lake.done[kind] for kind in ("expire", *CHANGES)), lake.done
+        assert all(lake.done[kind] for kind in ("expire", "kill", *CHANGES)), lake.done
 
 
 @pytest.mark.timeout(0)
