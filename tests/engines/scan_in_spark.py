@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from frazil import Lake
 from frazil.config import load_settings
 from frazil.lake.engines import prepare
 from frazil.project import load_project
 from frazil.scan.engines.spark import run_sql
+from tests.kit.lineage_events import receiver
 
 
 def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, columns: list[str]) -> list[Any]:
@@ -26,13 +29,16 @@ def read_scan_in_active_session(_: Any, flags: dict[str, str], name: str, where:
 
 
 def run_twice(spark: Any, flags: dict[str, str], folder: str) -> list[Any]:
-    """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot."""
+    """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot; and the
+    events of OpenLineage that it sends.
+    """
     lake, home = Lake(load_settings(flags=flags)), Path(folder)
-    with contextlib.chdir(home):
+    with contextlib.chdir(home), receiver() as (url, events), mock.patch.dict(os.environ, OPENLINEAGE_URL=url):
         lake.apply(load_project(home).tables)
         results = [lake.run("load", spark=spark) for _ in range(2)]
     rows = lake.table("zoo.landed").scan().to_arrow().sort_by("id").to_pylist()
-    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows]  # type: ignore[union-attr]
+    told = [(event["eventType"], event["job"]["name"]) for event in events]
+    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows, told]  # type: ignore[union-attr]
 
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:

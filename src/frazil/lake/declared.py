@@ -78,12 +78,19 @@ def run_declared(
     lake: LakeAccess, pipeline: Pipeline | str, *, folder: Path | None, spark: SparkSession | None, adopt: bool
 ) -> RunResult | StreamProgress:
     """Runs a pipeline once; Spark starts if there is something to load and no session is given."""
+    from frazil.openlineage import lineage_events
     from frazil.pipelines.sources import KafkaSource
+    from frazil.project import Project
 
     home = (folder or Path.cwd()).resolve()
     chosen = _pipeline(pipeline, home)
-    if isinstance(chosen.source, KafkaSource):
-        return _run_stream(lake, chosen, home, spark, adopt=adopt)
+    with lineage_events(Project(home, (), (chosen,)), lambda: lake.catalog):
+        if isinstance(chosen.source, KafkaSource):
+            return _run_stream(lake, chosen, home, spark, adopt=adopt)
+        return _run_batch(lake, chosen, home, spark, adopt=adopt)
+
+
+def _run_batch(lake: LakeAccess, chosen: Pipeline, home: Path, spark: SparkSession | None, *, adopt: bool) -> RunResult:
     from frazil.pipelines import RunResult
     from frazil.pipelines.batch import plan_run, run_pipeline
 
