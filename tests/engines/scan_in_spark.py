@@ -37,8 +37,8 @@ def run_twice(spark: Any, flags: dict[str, str], folder: str) -> list[Any]:
         lake.apply(load_project(home).tables)
         results = [lake.run("load", spark=spark) for _ in range(2)]
     rows = lake.table("zoo.landed").scan().to_arrow().sort_by("id").to_pylist()
-    told = [(event["eventType"], event["job"]["name"]) for event in events]
-    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows, told]  # type: ignore[union-attr]
+    sent = [(event["eventType"], event["job"]["name"]) for event in events]
+    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows, sent]  # type: ignore[union-attr]
 
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:
