@@ -4,6 +4,7 @@ time.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import time
@@ -64,12 +65,21 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
+def running_functions(pool: ThreadPoolExecutor) -> list[str]:
+    """Where each thread is. Python 3.11 waits for ever if it collects garbage with thread-local values meanwhile."""
+    gc.disable()
+    try:
+        frames = sys._current_frames()
+    finally:
+        gc.enable()
+    return [frames[thread.ident].f_code.co_name for thread in pool._threads if thread.ident in frames]
+
+
 def wait_until_asleep(pool: ThreadPoolExecutor, count: int) -> None:
     """Until this many threads do nothing but wait for an answer."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
-        frames = sys._current_frames()
-        names = [frames[thread.ident].f_code.co_name for thread in pool._threads if thread.ident in frames]
+        names = running_functions(pool)
         if sum(name in ("wait", "result", "readinto") for name in names) == count:
             return
         time.sleep(0.01)
