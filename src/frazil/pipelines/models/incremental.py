@@ -78,8 +78,10 @@ def _is_grouped(select: Node, name: str) -> bool:
     for number, projection in enumerate(select.expressions, start=1):
         value = projection.unalias()
         if projection.alias_or_name.lower() == name:
+            if any(_is_aggregate(node) for node in value.walk()):  # a grouped column of that name is another one
+                return False
             if group.args.get("all"):
-                return not any(_is_aggregate(node) for node in value.walk())
+                return True
             is_column = isinstance(value, exp.Column) and value.name.lower() in [
                 text.rpartition(".")[2] for text in grouped
             ]

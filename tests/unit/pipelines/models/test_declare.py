@@ -161,6 +161,7 @@ def test_an_upsert_refuses_rows_that_depend_on_each_other(query: str, problem: s
         ("SELECT day, id FROM silver.x WHERE a > 0", None),
         ("SELECT DISTINCT day FROM silver.x", None),
         ("SELECT id, max(day) AS day FROM silver.x GROUP BY id", "partition"),
+        ("SELECT max(ts) AS day, sum(a) AS a FROM silver.x GROUP BY day", "partition"),
         ("SELECT day, sum(a) AS a FROM silver.x GROUP BY day HAVING sum(a) > 10", "having"),
         ("SELECT day FROM (SELECT id, max(day) AS day FROM silver.x GROUP BY id)", "nested"),
         (
