@@ -167,9 +167,11 @@ def test_readers_that_poll_during_atomic_runs_never_find_that_gold_and_silver_di
         for _ in range(campaign.size(short=2, full=100)):
             graph.add_orders()
             graph.run([], together=True)
+    totals = {**{each.reader: each.settled for each in looks}, "one query": queries}
+    print({reader: f"{len(seen)} looks at {len(set(seen))} states" for reader, seen in totals.items()})
     assert {each.reader: each.disagreeing for each in looks} == {reader: [] for reader in READERS}
-    assert all(each.settled for each in looks), {each.reader: len(each.seen) for each in looks}
-    assert queries
+    # readers that are as slow as the runs come to look at many of their results
+    assert min(len(set(seen)) for seen in totals.values()) >= campaign.size(short=1, full=20)
     assert [(gold, silver) for gold, silver in queries if gold != silver] == []
 
 

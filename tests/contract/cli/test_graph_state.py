@@ -17,12 +17,14 @@ from frazil import Lake
 from frazil.catalog.embedded import running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
+from frazil.errors import PipelineError
 from frazil.history import branch_table
 from frazil.pipelines import RunResult, note_run
 from frazil.pipelines.models import derivation_of
 from frazil.project import load_project
 from frazil.sinks import part_name
 from frazil.write.commit import InputState, PartProgress, Progress, property_key
+from tests.kit.raising import raises
 
 PROJECT = """
 from frazil import Table, column, model, pipeline, sources
@@ -198,6 +200,21 @@ def test_a_table_that_a_run_cannot_compute_says_why(lake: DerivedLake) -> None:
     assert "mode 'append' can only add rows" in state["reason"]
     lake.catalog.drop_table("gold.revenue")
     assert "does not exist" in lake.states()["gold.revenue"]["reason"]
+
+
+@pytest.mark.requirement("spark.table-source")
+def test_history_that_expired_before_it_was_read_is_reported_and_not_guessed(lake: DerivedLake) -> None:
+    table = lake.catalog.load_table("bronze.sales")
+    read = table.metadata.current_snapshot_id
+    lake.add()
+    lake.add()
+    table.refresh().maintenance.expire_snapshots().by_ids([read]).commit()
+    state = lake.states()["silver.orders"]
+    assert state["status"] == "fails"
+    assert f"snapshot {read}, which was read last, has expired" in state["reason"]
+    with raises(PipelineError, problem="expired", hint=re.compile("frazil run silver.orders --full-refresh")):
+        frazil("run", "silver.orders", "--dry-run")
+    assert actions("silver.orders", "--full-refresh") == {"silver.orders": "rebuild"}
 
 
 def test_a_rollback_counts_from_when_it_was_made(lake: DerivedLake) -> None:
