@@ -1,9 +1,9 @@
 """What authentication and grants cost: our catalog with them on next to the same with them off, and whether the time of
-a 404 or 403 tells about tables that a caller may not see.
+a 404 or 403 tells about tables that a caller may not see. Both servers work in turns, on SQLite and on PostgreSQL; a
+ratio is the median of those of neighbouring runs, not that of the two medians next to it. At most 15% slower is the
+goal: a ratio of 0.87.
 
-Both servers work in turns, on SQLite and on PostgreSQL; the ratio is the median of those of neighbouring runs. The
-caller has a role that may create, and owns what it creates, so every table has a grant. At most 15% slower is the goal:
-a ratio of 0.87.
+The caller has a role that may create, and owns what it creates, so every table has a grant.
 """
 
 from __future__ import annotations
