@@ -99,9 +99,12 @@ def landing_files(sources: Sequence[RowSource]) -> set[str]:
 
 def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_it(project: LakeProject) -> None:
     planned = project.frazil("plan")
-    assert {"+ table silver.clean (3 columns)", "+ table gold.revenue (2 columns, partitioned by day)"} <= set(
-        planned.stdout.splitlines()
-    )
+    assert {
+        "+ table silver.clean (3 columns)",
+        "+ table gold.revenue (2 columns, partitioned by day)",
+        "gold.revenue: mode replace-partition (declared)",
+        "  columns, as Spark finds them: day: date, amount: long",
+    } <= set(planned.stdout.splitlines())
     applied = project.frazil("apply")
     assert applied.exit_code == 0, applied.output
     assert project.columns("gold.revenue") == ["day: optional date", "amount: optional long"]  # as Spark says

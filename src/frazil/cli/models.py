@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.cli.context import Context
 from frazil.cli.progress import starting_spark
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import SparkSession
 
-    from frazil.pipelines.models import Derivation
+    from frazil.pipelines.models import Derivation, Model
+    from frazil.tables import Table
 
 
 def with_model_tables(context: Context, project: Project) -> Project:
@@ -54,3 +55,29 @@ def _known_schemas(context: Context, project: Project, derivations: Sequence[Der
     loaded = context.catalog.load_each([tuple(name.split(".")) for name in others]) if others else []
     live = zip(others, loaded, strict=True)
     return known | {name: table.schema() for name, table in live if isinstance(table, LiveTable)}
+
+
+def planned_models(project: Project, tables: Sequence[Table]) -> list[tuple[Model, Table]]:
+    """The models that make some of the tables, each with its table."""
+    chosen = {table.name: table for table in tables}
+    return [(model, chosen[model.name]) for model in project.models if model.name in chosen]
+
+
+def model_text(model: Model, table: Table) -> str:
+    """What a plan says of a model: its mode and why it has it, the columns that it does not declare, and notes."""
+    lines = [f"{model.name}: mode {model.mode} ({model.mode_reason})"]
+    if not model.columns:
+        lines.append(f"  columns, as Spark finds them: {', '.join(map(str, table.columns))}")
+    return "\n".join([*lines, *(f"  {note}" for note in model.notes)])
+
+
+def model_json(model: Model, table: Table) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "name": model.name,
+        "mode": model.mode,
+        "mode_reason": model.mode_reason,
+        "driving": model.driving,
+        "columns": [{"name": column.name, "type": str(column.type)} for column in table.columns],
+        "notes": list(model.notes),
+    }

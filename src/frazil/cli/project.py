@@ -12,7 +12,7 @@ import click
 
 from frazil.cli.complete import complete_tables
 from frazil.cli.context import Context
-from frazil.cli.models import with_model_tables
+from frazil.cli.models import model_json, model_text, planned_models, with_model_tables
 from frazil.cli.ownership import adopt_option, own_tables
 from frazil.cli.show import OUTPUT, echo, print_json
 from frazil.errors import FrazilError, ProjectError
@@ -61,14 +61,14 @@ def plan(context: Context, tables: Sequence[str], out: Path | None, detailed_exi
         note = open_grants(chosen, context.catalog).note
         if out:
             save_plan(steps, out)
+    models = planned_models(project, chosen)
     if output == "json":
-        print_json({"steps": _as_json(steps), "undeclared": list(undeclared)})
+        shown = [model_json(model, table) for model, table in models]
+        print_json({"steps": _as_json(steps), "undeclared": list(undeclared), "models": shown})
     else:
         echo(_as_text(steps, undeclared, len(chosen)))
-        for model in project.models:
-            echo(f"{model.name}: mode {model.mode} ({model.mode_reason})")
-            for text in model.notes:
-                echo(f"  {text}")
+        for model, table in models:
+            echo(model_text(model, table))
         if out:
             echo(f"saved: frazil apply {out}")
     if note:

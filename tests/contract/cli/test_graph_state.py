@@ -256,6 +256,23 @@ def test_a_plan_says_which_mode_each_model_has_and_why(lake: DerivedLake) -> Non
         "gold.report: mode rebuild (no mode declared: rebuilt from its inputs)",
         "  now: a run over the same rows gives another result",
     ]
+    (planned,) = json.loads(frazil("plan", "gold.revenue", "--output", "json").stdout)["models"]
+    (documented,) = documented_plan()["models"]
+    assert planned == {
+        "name": "gold.revenue",
+        "mode": "replace-partition",
+        "mode_reason": "declared",
+        "driving": "silver.orders",
+        "columns": [{"name": "day", "type": "date"}, {"name": "amount", "type": "long"}],
+        "notes": [],
+    }
+    assert (list(documented), list(documented["columns"][0])) == (list(planned), list(planned["columns"][0]))
+
+
+def documented_plan() -> Any:
+    """The example of docs/cli-json.md."""
+    blocks = re.findall(r"### `frazil plan`\n.*?```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return json.loads(blocks[0])
 
 
 @pytest.mark.parametrize("words", [("--state", "--output", "dot"), ("--env", "dev")])
