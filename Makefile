@@ -56,12 +56,12 @@ soak: $(READY) ## Campaigns and property tests at full size; prints the seed tha
 lowest: $(READY) ## Unit tests of client, tables, scans and sinks with the lowest versions of libraries that pyproject.toml allows
 	@$(BIN)/python -m tools.lowest
 
-docs: $(READY) ## Write the generated pages of docs/
-	@$(BIN)/python -m tools.docs
+docs: $(READY) ## Write the generated pages of docs/, and build the documentation site into site/
+	@$(BIN)/python -m tools.docs && $(BIN)/python -m tools.site
 
 lock: $(READY) ## Compile constraints.txt from pyproject.toml: exact versions and hashes (no download addresses)
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 $(LOCK) -o constraints.txt
 	@echo "uv==$(UV_VERSION)" | $(BIN)/uv pip compile - --no-deps --universal --python-version 3.11 $(LOCK) -o tools/uv.txt
 
 clean: ## Remove .venv and the caches of the tools (not .frazil: that may be data)
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv build/docs site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
