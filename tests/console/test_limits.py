@@ -54,7 +54,7 @@ def test_rows_end_at_a_deadline(server: EmbeddedCatalog, monkeypatch: pytest.Mon
     assert get(server, "slow").json()["rows"] == [["a"]]
 
 
-@pytest.mark.parametrize("part", ["rows", "files"])
+@pytest.mark.parametrize("part", ["rows", "files", "partitions", "compaction"])
 def test_other_sites_get_no_data_and_no_answer_is_cached(server: EmbeddedCatalog, part: str) -> None:
     add(server, "notes", pa.table({"note": ["a"]}, schema=NOTES))
     for site in ("cross-site", "same-site"):

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
     from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
+    from frazil.catalog.owned import OwnPlaces, manifests_of, own_places
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.routing import Route
-    from frazil.catalog.searched import open_served
+    from frazil.catalog.searched import ServedFiles, ServedScan, open_served
     from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
     from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
@@ -77,6 +78,7 @@ __all__ = [
     "Name",
     "NewKey",
     "Operator",
+    "OwnPlaces",
     "Place",
     "Privilege",
     "Readable",
@@ -85,6 +87,8 @@ __all__ = [
     "Route",
     "S3Access",
     "SecretKeys",
+    "ServedFiles",
+    "ServedScan",
     "ServerOptions",
     "StoredWarehouses",
     "Target",
@@ -131,6 +135,7 @@ __all__ = [
     "listen",
     "load_version",
     "make_secret_key",
+    "manifests_of",
     "migrate",
     "newest_records",
     "on_relation",
@@ -143,6 +148,7 @@ __all__ = [
     "open_served",
     "open_signer",
     "open_stored",
+    "own_places",
     "partition_of",
     "peek_metadata",
     "pepper_path",

@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog import Context, Request, Response, as_bad_request
-from frazil.console.answers import console_json, refuse_other_sites
-from frazil.console.rows import AT_ONCE, check_installed, whole_number
-from frazil.errors import TooBusy, UpkeepError
+from frazil.catalog import Context, Request, Response
+from frazil.console.answers import console_json
+from frazil.console.manifests import Walk, reading_slot
+from frazil.errors import UpkeepError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
+
+    from frazil.upkeep import Policy
 
 MB = 1 << 20
 EDGES = (64 << 10, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB)  # the last bucket has no end
-COUNTS = ("manifests", "manifests_read", "data_files", "delete_files", "bytes", "rows", "small_files", "small_bytes")
-MOST_SECONDS = 3.0
-MOST_MANIFESTS = 2_000
+COUNTS = ("data_files", "delete_files", "bytes", "rows", "small_files", "small_bytes")
 
 
 def show_files(ctx: Context, request: Request) -> Response:
     """How many data and delete files of each size there are, and how small they are for the table's target."""
-    refuse_other_sites(request)
-    check_installed()
-    from frazil.catalog import open_served
-    from frazil.scan.planning import DATA, DELETES
+    from frazil.scan.planning import DELETES
 
-    if not AT_ONCE.acquire(blocking=False):
-        raise TooBusy("Too many previews are running", hint="try again")
-    deadline = time.monotonic() + MOST_SECONDS
-    try:
-        snapshot_id = whole_number(request, "snapshot")
-        scan = as_bad_request(lambda: open_served(ctx, request, snapshot_id=snapshot_id, limit=1))
-        target = _target_bytes(scan.state.properties, scan.state.name)
-        if scan.request.snapshot_id is None:
-            return console_json({"snapshot_id": None, **_empty(target)})
-        planner, counts = scan.planner(), _empty(target)
-        units = as_bad_request(lambda: [(kind, unit) for kind in (DATA, DELETES) for unit in planner.units(kind)])
-        counts["manifests"] = len(units)
-        for kind, unit in units[:MOST_MANIFESTS]:
-            request.check_client()
-            if time.monotonic() > deadline:
-                break
-            path = unit.fact("path")
-            manifest = as_bad_request(lambda path=path: scan.source.cache.manifest(path))
-            _add(counts, manifest.columns["bytes"], manifest.columns["records"], deletes=kind == DELETES)
-            counts["manifests_read"] += 1
-    finally:
-        AT_ONCE.release()
-    return console_json({"snapshot_id": str(scan.request.snapshot_id), **counts})
+    with reading_slot(request):
+        walk = Walk.of(ctx, request)
+        counts = _empty(policy_of(walk.scan.state.properties, walk.scan.state.name).target_file_bytes)
+        for unit, manifest in walk.manifests():
+            columns = manifest.columns
+            _add(counts, columns["bytes"], columns["records"], deletes=unit.fact("content") == DELETES)
+        return console_json({**walk.progress, **counts})
+
+
+def bucket_of(size_bytes: int) -> int:
+    """The number of the bucket of a file.
+
+    >>> bucket_of(0), bucket_of(64 << 10), bucket_of(1 << 40)
+    (0, 1, 6)
+    """
+    return sum(size_bytes >= edge for edge in EDGES)
 
 
 def _empty(target: int) -> dict[str, Any]:
@@ -57,13 +48,14 @@ def _empty(target: int) -> dict[str, Any]:
     return {"target_bytes": target, "buckets": buckets, **dict.fromkeys(COUNTS, 0)}
 
 
-def _target_bytes(properties: Any, name: str) -> int:
+def policy_of(properties: Mapping[str, str], name: str) -> Policy:
+    """The rules of a table for upkeep; the usual ones if its properties make no sense."""
     from frazil.upkeep import Policy
 
     try:
-        return Policy.of(properties, table=name).target_file_bytes
+        return Policy.of(properties, table=name)
     except UpkeepError:
-        return Policy().target_file_bytes
+        return Policy()
 
 
 def _add(counts: dict[str, Any], sizes: pa.Array, rows: pa.Array, *, deletes: bool) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_warehouse
 from frazil.console.assets import serve_file, serve_page
+from frazil.console.compaction import show_compaction
 from frazil.console.connecting import show_connections
 from frazil.console.files import show_files
 from frazil.console.listing import list_tables
+from frazil.console.partitions import show_partitions
 from frazil.console.rows import show_rows
 from frazil.console.session import show_session
 from frazil.console.snapshots import list_snapshots
@@ -31,4 +33,6 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_TABLE}/snapshots", "listConsoleSnapshots", list_snapshots, _READ),
     Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),
     Route("GET", f"{_TABLE}/files", "showConsoleFiles", show_files, _READ, stops=True),
+    Route("GET", f"{_TABLE}/partitions", "showConsolePartitions", show_partitions, _READ, stops=True),
+    Route("GET", f"{_TABLE}/compaction", "showConsoleCompaction", show_compaction, _READ, stops=True),
 )

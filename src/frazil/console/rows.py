@@ -54,7 +54,14 @@ def show_rows(ctx: Context, request: Request) -> Response:
     return console_json({"snapshot_id": str(scan.request.snapshot_id), **answer, "more_columns": more})
 
 
-def deadline_check(request: Request, seconds: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], None]:
+def deadline_check(
+    request: Request,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    what: str = "Reading the rows",
+    hint: str = "read them with frazil query, or run frazil maintain if the table has many small files or deletes",
+) -> Callable[[], None]:
     """A function that raises when the client has left or the time is up."""
     deadline = clock() + seconds
 
@@ -62,8 +69,8 @@ def deadline_check(request: Request, seconds: float, clock: Callable[[], float] 
         request.check_client()
         if clock() > deadline:
             raise Unprocessable(
-                f"Reading the rows took longer than {seconds:g} seconds",
-                hint="read them with frazil query, or run frazil maintain if the table has many small files or deletes",
+                f"{what} took longer than {seconds:g} seconds",
+                hint=hint,
                 problem="too-slow",
             )
 

@@ -10,7 +10,7 @@ from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
     from frazil.upkeep.budget import Budget, PacedEngine
-    from frazil.upkeep.compact import CompactionPlan, Engine, Finished, LocalEngine
+    from frazil.upkeep.compact import CompactionPlan, Engine, Finished, LocalEngine, plan_compaction
     from frazil.upkeep.debt import MOST_FACTOR, Debt, Look, debt_of
     from frazil.upkeep.groups import Group
     from frazil.upkeep.halt import Halt, Stopped
@@ -49,6 +49,7 @@ __all__ = [
     "every_table",
     "now_ms",
     "own_file_io",
+    "plan_compaction",
 ]
 
 __getattr__ = lazy_names(__name__)

@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.typedef import Identifier
 
 from frazil.errors import UpkeepError
-from frazil.scan.planning import EQUALITY, DeleteFile
+from frazil.scan.planning import EQUALITY, DeleteFile, ScanCache
 from frazil.upkeep.groups import DeleteKey, Group, LiveFile, Rules, plan_groups, why_not
 from frazil.upkeep.own_files import OwnFileIO
 from frazil.upkeep.policy import COMPACT, Policy
@@ -164,9 +164,11 @@ class LocalEngine:
         return Builder()
 
 
-def plan_compaction(table: Table, policy: Policy, *, everything: bool = False) -> CompactionPlan:
-    """What is worth a rewrite in the table as it was loaded."""
-    survey, left = Survey(table), Counter[str]()
+def plan_compaction(
+    table: Table, policy: Policy, *, everything: bool = False, cache: ScanCache | None = None
+) -> CompactionPlan:
+    """What is worth a rewrite in the table as it was loaded. Manifests are read by the cache, if one is given."""
+    survey, left = Survey(table, cache), Counter[str]()
     rules = Rules(
         policy.target_file_bytes,
         policy.min_input_files,

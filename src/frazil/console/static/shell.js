@@ -96,6 +96,11 @@ export function bindKeys(bound) {
   handlers = bound;
 }
 
+// Keys of a part of the page, besides those of the page.
+export function bindMore(bound) {
+  handlers = { ...handlers, ...bound };
+}
+
 function onKey(event) {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {

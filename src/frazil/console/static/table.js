@@ -4,6 +4,9 @@ import { get, tablePath } from "./api.js";
 import { command, commandLine, h, problem, quoted, s } from "./dom.js";
 import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent, plural, when } from "./format.js";
 import { bindKeys, drawNav, go, hash, show } from "./shell.js";
+import { filesTab } from "./files.js";
+import { pairs, section } from "./parts.js";
+import { partitionsTab } from "./partitions.js";
 import { snapshotsTab } from "./snapshots.js";
 import { activity, health } from "./tables.js";
 
@@ -12,7 +15,8 @@ const TABS = [
   ["columns", "Columns", columns],
   ["snapshots", "Snapshots", snapshotsTab],
   ["rows", "Rows", rows],
-  ["files", "Files", files],
+  ["files", "Files", filesTab],
+  ["partitions", "Partitions", partitionsTab],
   ["properties", "Properties", properties],
 ];
 
@@ -70,14 +74,6 @@ function drawFacts(list, table) {
     fact("Snapshots", count(table.snapshots)),
     fact("Last commit", age(table.committed_ms), when(table.committed_ms)),
   );
-}
-
-export function section(title, ...content) {
-  return h("section", { class: "block" }, h("h2", {}, title), ...content);
-}
-
-function pairs(entries) {
-  return h("dl", { class: "pairs" }, entries.map(([name, value, className]) => [h("dt", {}, name), h("dd", { class: className }, value)]));
 }
 
 // --- overview --------------------------------------------------------------------------------------------------------
@@ -206,36 +202,6 @@ async function rows(table, body, { signal, extra }) {
 
 export function sqlName(table) {
   return [...table.namespace, table.name].map((part) => (/^[a-z_][a-z0-9_]*$/.test(part) ? part : `"${part.replaceAll('"', '""')}"`)).join(".");
-}
-
-// --- files -----------------------------------------------------------------------------------------------------------
-
-async function files(table, body, { signal }) {
-  const found = await get(tablePath(table, "files"), { signal });
-  const most = Math.max(1, ...found.buckets.map((bucket) => bucket.data + bucket.deletes));
-  const names = ["0", ...found.buckets.slice(0, -1).map((bucket) => size(bucket.below))];
-  const line = (bucket, at) => {
-    const label = at === found.buckets.length - 1 ? `from ${names[at]}` : at === 0 ? `below ${size(bucket.below)}` : `${names[at]} – ${size(bucket.below)}`;
-    const [data, deletes] = [bucket.data, bucket.deletes].map((number) => (100 * number) / most);
-    const bar = s("svg", { class: "hist", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: data, height: 10, class: "data" }), s("rect", { x: data, width: deletes, height: 10, class: "deletes" }));
-    return h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "bar" }, bar), h("td", { class: "right number" }, count(bucket.data)), h("td", { class: "right number" }, bucket.deletes ? count(bucket.deletes) : ""), h("td", { class: "right number" }, bytes(bucket.bytes)));
-  };
-  const complete = found.manifests_read >= found.manifests;
-  const why = found.manifests_read >= 2000 ? "no more are read for a preview" : "stopped after 3 seconds";
-  const partial = complete ? null : h("p", { class: "muted" }, `Read ${count(found.manifests_read)} of ${plural(found.manifests, "manifest")}: ${why}.`);
-  const after = Math.max(1, Math.ceil(found.small_bytes / found.target_bytes));
-  const advice = found.small_files > after ? `${plural(found.small_files, "file")} of ${bytes(found.small_bytes)} in all are small for the target of ${size(found.target_bytes)}: as few as ${plural(after, "file")} could hold them, more if they lie in several partitions.` : complete ? `Nothing to gain from compaction (target ${size(found.target_bytes)}).` : "Too few manifests were read to tell.";
-  body.replaceChildren(
-    h("div", { class: "two" },
-      h("div", {}, section("Files by size", h("table", { class: "histogram" }, h("thead", {}, h("tr", {}, ["Size", "", "Data", "Deletes", "Bytes"].map((title, at) => (title ? h("th", { scope: "col", class: at > 1 ? "right" : null }, title) : h("td"))))), h("tbody", {}, found.buckets.map(line))))),
-      h("div", {}, section("In all", pairs([["Data files", count(found.data_files)], ["Delete files", count(found.delete_files)], ["Rows in data files", count(found.rows)], ["Bytes", `${bytes(found.bytes)}`], ["Manifests", count(found.manifests)]]), ...(partial ? [partial] : [])), section("Compaction", h("p", {}, advice), command(commandLine("maintain", [table.label], "--only compact --dry-run")))),
-    ),
-  );
-}
-
-function size(value) {
-  for (const [unit, length] of [["GiB", 1 << 30], ["MiB", 1 << 20], ["kiB", 1024]]) if (value >= length) return `${+(value / length).toFixed(1)} ${unit}`;
-  return `${value} B`;
 }
 
 // --- properties ------------------------------------------------------------------------------------------------------

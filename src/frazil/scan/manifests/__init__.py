@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Mask,
         Range,
         certain,
+        decode,
         stored_type,
         without_nan,
     )
@@ -52,6 +53,7 @@ __all__ = [
     "TableFiles",
     "certain",
     "comparable",
+    "decode",
     "decode_list",
     "folders_of",
     "has_dots",

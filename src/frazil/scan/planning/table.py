@@ -116,6 +116,11 @@ class TableState:
             ) from exc
 
     @property
+    def default_spec_id(self) -> int:
+        """The partition spec of new files."""
+        return int(self._metadata.get("default-spec-id", 0))
+
+    @property
     def current_snapshot_id(self) -> int | None:
         snapshot_id = self._metadata.get("current-snapshot-id")
         return None if snapshot_id in (None, -1) else snapshot_id
@@ -230,6 +235,10 @@ class LoadedTableState(TableState):
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
         return self._loaded.specs()
+
+    @property
+    def default_spec_id(self) -> int:
+        return self._loaded.default_spec_id
 
     @property
     def current_snapshot_id(self) -> int | None:

@@ -1,0 +1,50 @@
+"""Tables whose parts are looked at: partitions of two specs, files that compaction would rewrite, bounds of columns."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from frazil.client import FrazilCatalog
+from tests.console.lake import MARKUP, RIGHT_TO_LEFT, sales
+
+EVENTS = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
+FIELDS = Schema(
+    NestedField(1, "id", LongType()), NestedField(2, "shop", StringType()), NestedField(3, "at", TimestamptzType())
+)
+DAYS = 20
+FIRST = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+def events(days: range, shops: tuple[str, ...] = ("oslo",)) -> pa.Table:
+    """An event per day and shop."""
+    rows = [(day * 10 + at, shop, FIRST + dt.timedelta(days=day)) for day in days for at, shop in enumerate(shops)]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), EVENTS, strict=True)],
+        schema=EVENTS,
+    )
+
+
+def build_parts(catalog: FrazilCatalog) -> None:
+    """A table of days, which later has shops, too; one without partitions; one that is partitioned by hostile text."""
+    catalog.create_namespace("shop")
+    by_day = PartitionSpec(PartitionField(3, 1000, DayTransform(), "at_day"))
+    table = catalog.create_table(("shop", "events"), FIELDS, partition_spec=by_day)
+    for _ in range(6):
+        table.append(events(range(2)))
+    table.append(events(range(DAYS)))
+    with table.update_spec() as update:
+        update.add_identity("shop")
+    table = catalog.load_table(("shop", "events"))
+    table.append(events(range(30, 34), ("oslo", "bergen", MARKUP, RIGHT_TO_LEFT)))
+    flat = catalog.create_table(("shop", "flat"), sales(0, 1).schema)
+    for number in range(3):
+        flat.append(sales(100 * number, 100))
+    catalog.create_table(("shop", "empty"), FIELDS)
+    hostile = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), MARKUP))
+    catalog.create_table(("shop", RIGHT_TO_LEFT), FIELDS, partition_spec=hostile).append(events(range(2), (MARKUP,)))
