@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 from pyiceberg.table.snapshots import Operation, Summary
@@ -114,7 +115,7 @@ def test_the_process_next_to_the_server_is_a_principal_of_its_own(tmp_path: Path
     environment |= {"FRAZIL_SERVER__PEPPER_FILE": str(pepper)}
     with operator(url, pepper) as owner, own_database(url) as opened:
         token = owner.token("root", roles=["admin"])
-        flags = ("--database", url, "--authentication", "keys", "--upkeep")
+        flags = ("--database", url, "--authentication", "keys", "--upkeep", "--allowed-host", "lake.example.org")
         with serving(tmp_path, environment, {"default": str(tmp_path / "lake")}, *flags) as uri:
             catalog = FrazilCatalog("lake", uri=uri, token=token)
             catalog.create_namespace("lake")
@@ -125,6 +126,7 @@ def test_the_process_next_to_the_server_is_a_principal_of_its_own(tmp_path: Path
             assert {(r.operation, r.decision) for r in records} == {("commitTransaction", "allowed")}
             assert wait_until(lambda: 'frazil_upkeep_runs_total{outcome="done"}' in _metrics(uri, token), 60)
             child = _last_worker(opened)
+            assert _statuses(child, token) == EXPECTED
             os.kill(child, signal.SIGKILL)
             kept.append(*range(6, 12))
             for number in range(12, 20):
@@ -133,6 +135,25 @@ def test_the_process_next_to_the_server_is_a_principal_of_its_own(tmp_path: Path
             assert kept.ids() == list(range(20))
             successor = _last_worker(opened)
         assert wait_until(lambda: not _runs(successor), 60)
+
+
+# other users of the machine reach the port of the process: it asks for a key, has one name, and no console
+EXPECTED = {"known": 200, "unknown": 401, "another name": 403, "console": 404}
+
+
+def _statuses(pid: int, token: str) -> dict[str, int]:
+    """What the server inside of the process answers."""
+    [port] = {each.laddr.port for each in psutil.Process(pid).net_connections() if each.status == psutil.CONN_LISTEN}
+    uri, key = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {token}"}
+    asked: dict[str, tuple[str, dict[str, str]]] = {
+        "known": ("/v1/config", key),
+        "unknown": ("/v1/config", {}),
+        "another name": ("/v1/config", {**key, "Host": "lake.example.org"}),
+        "console": ("/", key),
+    }
+    return {
+        who: requests.get(f"{uri}{path}", headers=head, timeout=60).status_code for who, (path, head) in asked.items()
+    }
 
 
 def _last_worker(opened: Database) -> int:

@@ -145,6 +145,14 @@ def test_the_warehouse_is_that_of_the_prefix_or_of_the_query(warehouses: Warehou
     assert needs_of(warehouses, "listNamespaces", query=b"parent=a", prefix="other") == ["discover namespace other: a"]
 
 
+@pytest.mark.parametrize("query", [b"", b"parent=a", b"warehouse=other", b"purgeRequested=true", b"snapshots=all"])
+def test_what_is_remembered_of_a_read_does_not_depend_on_its_query(warehouses: Warehouses, query: bytes) -> None:
+    """The gate remembers it by operation and names."""
+    reads = [name for name, route in ALL.items() if route.confirms and route.method != "POST"]
+    assert {name: needs_of(warehouses, name, query=query) for name in reads} == {name: EXPECTED[name] for name in reads}
+    assert {ALL[name].method for name in reads} == {"GET"}
+
+
 def test_a_signature_for_a_staged_table_needs_create(warehouses: Warehouses) -> None:
     staged = {"properties": {"frazil.staged-uuid": "u", "frazil.staged-location": "s3://b/t"}}
     assert needs_of(warehouses, "signRequest", staged) == ["create namespace w: a.b"]

@@ -37,11 +37,19 @@ def main(lifeline: int) -> None:
     end_with_parent(lifeline)
     recorded = metrics.Prometheus()
     metrics.use(recorded)
-    app = build_app(replace(options, certificate=None, certificate_key=None, public_uri=None, host=""))
+    app = build_app(own_options(options))
     app.ctx.telemetry.watch(recorded.counts)
     with serving(app) as port:
         worker = UpkeepWorker(app.ctx.database, connector(app.ctx, f"http://127.0.0.1:{port}"), options.upkeep)
         run_until_signal(worker)
+
+
+def own_options(options: ServerOptions) -> ServerOptions:
+    """The options for the server of this process. Other users of the machine can reach its port: no proxy stands in
+    front of it, no one else has a name for it, and it has no console.
+    """
+    kept = replace(options, behind_proxy=False, allowed_hosts=(), host="", public_uri=None, routes_of=())
+    return replace(kept, certificate=None, certificate_key=None)
 
 
 def connector(ctx: Context, uri: str) -> Callable[[str], FrazilCatalog]:
