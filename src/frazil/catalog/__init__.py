@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         revoke_token,
         rotate_token,
     )
-    from frazil.catalog.access.needs import AUTHENTICATED, PUBLIC, on_relation, on_warehouse
-    from frazil.catalog.access.privileges import Privilege, Target
+    from frazil.catalog.access.needs import AUTHENTICATED, PUBLIC, on_relation, on_server, on_warehouse
+    from frazil.catalog.access.privileges import SERVER, Need, Privilege, Target
     from frazil.catalog.cache import VersionCache
     from frazil.catalog.context import Context
     from frazil.catalog.embedded import running_catalog
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from frazil.catalog.storage.stored import StoredWarehouses, open_stored
     from frazil.catalog.store import open_database
     from frazil.catalog.store.access import all_members, list_keys
-    from frazil.catalog.store.audit import newest_records, prune_records
+    from frazil.catalog.store.audit import Wanted, find_records, newest_records, prune_records
     from frazil.catalog.store.database import Database
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.store.upkeep import Kept
@@ -70,12 +70,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AUTHENTICATED",
     "PUBLIC",
+    "SERVER",
     "Candidate",
     "Context",
     "Database",
     "Kept",
     "MetadataFiles",
     "Name",
+    "Need",
     "NewKey",
     "Operator",
     "OwnPlaces",
@@ -94,6 +96,7 @@ __all__ = [
     "Target",
     "UpkeepWorker",
     "VersionCache",
+    "Wanted",
     "Warehouse",
     "Warehouses",
     "all_members",
@@ -122,6 +125,7 @@ __all__ = [
     "find_kept",
     "find_orphans",
     "find_overlaps",
+    "find_records",
     "find_target",
     "find_warehouse",
     "find_warehouse_target",
@@ -139,6 +143,7 @@ __all__ = [
     "migrate",
     "newest_records",
     "on_relation",
+    "on_server",
     "on_warehouse",
     "open_context",
     "open_database",

@@ -391,6 +391,8 @@ def _explain(
 @click.command("audit-log")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many of the newest to show.")
 @click.option("--actor", metavar="NAME", help="Only what this principal did.")
+@click.option("--operation", metavar="NAME", help="Only requests of this kind: dropTable, grant.")
+@click.option("--object", "mentions", metavar="TEXT", help="Only what concerns an object with this in its name.")
 @click.option("--refused", is_flag=True, help="Only refusals.")
 @click.option("--since", metavar="AGE", help="Only what is younger: 30m, 24h, 7d.")
 @click.option("--prune", metavar="AGE", help="Delete the records that are older than this: 90d. Shows nothing.")
@@ -412,6 +414,8 @@ def audit_log(context: Context, /, database: str | None, output: str, **wanted: 
             opened.database.read(),
             limit=wanted["limit"],
             actor=wanted["actor"],
+            operation=wanted["operation"],
+            mentions=wanted["mentions"],
             decision="refused" if wanted["refused"] else None,
             since_ms=now - _age_ms("--since", wanted["since"]) if wanted["since"] else 0,
         )

@@ -5,8 +5,9 @@ Everything here reads. The pages take from the REST API what it has; these route
 
 from __future__ import annotations
 
-from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_warehouse
+from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_server, on_warehouse
 from frazil.console.assets import serve_file, serve_page
+from frazil.console.auditing import list_records
 from frazil.console.compaction import show_compaction
 from frazil.console.connecting import show_connections
 from frazil.console.files import show_files
@@ -27,6 +28,7 @@ ROUTES: tuple[Route, ...] = (
     Route("HEAD", "/", "headConsole", serve_page, PUBLIC, quick=True),
     Route("GET", "/console/static/{file}", "getConsoleFile", serve_file, PUBLIC, quick=True),
     Route("GET", f"{_API}/session", "getConsoleSession", show_session, AUTHENTICATED),
+    Route("GET", f"{_API}/audit", "listConsoleAuditLog", list_records, on_server(Privilege.MANAGE)),
     Route("GET", f"{_IN}/tables", "listConsoleTables", list_tables, on_warehouse(Privilege.DISCOVER), stops=True),
     Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, on_warehouse(Privilege.DISCOVER)),
     Route("GET", _TABLE, "showConsoleTable", show_table, _READ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import frazil
-from frazil.catalog import Context, Request, Response, list_warehouses_seen
+from frazil.catalog import SERVER, Context, Need, Privilege, Request, Response, list_warehouses_seen
 from frazil.console.answers import console_json, refuse_other_sites
 
 
@@ -16,6 +16,7 @@ def show_session(ctx: Context, request: Request) -> Response:
             "version": frazil.__version__,
             "authentication": ctx.gate.on,
             "principal": caller.principal if caller is not None else None,
+            "operator": ctx.gate.allows(ctx.database.read(), request, Need(Privilege.MANAGE, SERVER)),
             "warehouses": list_warehouses_seen(ctx, request),
         }
     )

@@ -21,7 +21,8 @@ from tests.kit.catalog_databases import SCHEMA, Answer, Client
 
 FILES = {"showConsole", "headConsole", "getConsoleFile"}  # hold no data: anyone may load them
 KNOWN = {"getConsoleSession"}  # of every known caller: answers what this caller may see
-ABOVE: dict[str, str] = {}  # the privilege on the server that other routes without {prefix} need
+# the privilege on the server that other routes without {prefix} need
+ABOVE: dict[str, str] = {"listConsoleAuditLog": "manage"}
 # The privilege that a route needs on the last object in its path.
 NEEDS = {
     "listConsoleTables": "discover",

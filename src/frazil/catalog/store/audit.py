@@ -10,6 +10,7 @@ from frazil.catalog.store.database import Sql, Statement
 from frazil.logs import hide_tokens
 
 MOST_CHARACTERS = 2000  # of each text
+WINDOW = 100_000  # rows that are looked at for a page
 _COLUMNS = "at_ms, actor, key_id, address, request_id, operation, objects, decision, note"
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?"
 
@@ -68,19 +69,64 @@ def insert_statement(record: Record) -> Statement:
     return _INSERT, (record.at_ms, *map(_shorten, texts), record.decision, _shorten(record.note))
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records are asked for; None: any."""
+
+    actor: str | None = None
+    operation: str | None = None
+    mentions: str | None = None  # text of the objects
+    decision: str | None = None
+    since_ms: int = 0
+    until_ms: int | None = None
+
+    def condition(self) -> Statement:
+        """What the rows must fulfil."""
+        mentions = self.mentions.replace(";", r"\;") if self.mentions is not None else None
+        parts: list[tuple[str, str | int | None]] = [
+            ("at_ms >= ?", self.since_ms),
+            ("at_ms < ?", self.until_ms),
+            ("actor = ?", self.actor),
+            ("operation = ?", self.operation),
+            ("decision = ?", self.decision),
+            ("replace(objects, ?, '') <> objects", mentions or None),  # contains it, with the same letters
+        ]
+        tests = [(text, value) for text, value in parts if value is not None]
+        parameters = [_shorten(value) if isinstance(value, str) else value for _, value in tests]
+        return " AND ".join(text for text, _ in tests), parameters
+
+
 def newest_records(
-    sql: Sql, *, limit: int, actor: str | None = None, decision: str | None = None, since_ms: int = 0
+    sql: Sql,
+    *,
+    limit: int,
+    actor: str | None = None,
+    operation: str | None = None,
+    mentions: str | None = None,
+    decision: str | None = None,
+    since_ms: int = 0,
 ) -> list[Record]:
     """The newest records, in the order of time."""
-    conditions, parameters = ["at_ms >= ?"], [since_ms]
-    texts: list[str] = []
-    for column, value in (("actor", actor), ("decision", decision)):
-        if value is not None:
-            conditions.append(f"{column} = ?")
-            texts.append(value)
-    where = " AND ".join(conditions)
+    wanted = Wanted(actor, operation, mentions, decision, since_ms)
+    where, parameters = wanted.condition()
     statement = f"SELECT {_COLUMNS} FROM audit WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608  # constants
-    return [Record(*row) for row in reversed(sql.rows(statement, *parameters, *texts, limit))]
+    return [Record(*row) for row in reversed(sql.rows(statement, *parameters, limit))]
+
+
+def find_records(
+    sql: Sql, wanted: Wanted, *, limit: int, before: int | None = None, window: int = WINDOW
+) -> tuple[list[Record], int | None]:
+    """The records that are wanted, the newest first, and the number to go on before; None at the end of the log. Looks
+    at a window of rows, so that a rare match in a long log takes several calls and not one long one.
+    """
+    oldest, newest = sql.rows("SELECT COALESCE(min(id), 0), COALESCE(max(id), 0) FROM audit")[0]
+    before = newest + 1 if before is None else min(before, newest + 1)
+    first = before - window
+    where, parameters = wanted.condition()
+    statement = f"SELECT id, {_COLUMNS} FROM audit WHERE id >= ? AND id < ? AND {where} ORDER BY id DESC LIMIT ?"  # noqa: S608  # constants
+    rows = sql.rows(statement, first, before, *parameters, limit)
+    after = rows[-1][0] if len(rows) == limit else first
+    return [Record(*row[1:]) for row in rows], after if after > oldest else None
 
 
 def prune_records(sql: Sql, *, before_ms: int) -> int:

@@ -27,6 +27,7 @@ const PATHS = {
   tables: "M3 5h14v10H3zM3 8.5h14M8 8.5V15",
   sql: "M4 6l4 4-4 4M10 14h6",
   connect: "M8 12l4-4M7 9l-2 2a2.8 2.8 0 0 0 4 4l2-2M13 11l2-2a2.8 2.8 0 0 0-4-4L9 7",
+  audit: "M5 3h10v14H5zM7.5 7h5M7.5 10h5M7.5 13h3",
   search: "M9 14A5 5 0 1 0 9 4a5 5 0 0 0 0 10zM12.7 12.7L16 16",
   theme: "M10 3a7 7 0 1 0 7 7 5.4 5.4 0 0 1-7-7z",
   keyboard: "M3 6h14v8H3zM6 9h.01M9 9h.01M12 9h.01M14.5 9h.01M7 11.5h6",

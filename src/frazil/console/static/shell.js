@@ -51,12 +51,14 @@ export function drawNav(current) {
     h("a", { class: "brand", href: "#/tables" }, h("img", { src: "/console/static/icon.svg", alt: "", width: 20, height: 20 }), "Frazil"),
     session.warehouses.length > 1 ? h("div", { class: "picker" }, picker) : null,
     h("div", { class: "nav-main" }, PAGES.map(([name, label]) => link(name, label, hash(name, state.warehouse)))),
+    session.operator ? h("div", { class: "nav-main nav-operator" }, OPERATOR_PAGES.map(([name, label]) => link(name, label, hash(name, state.warehouse)))) : null,
     h("div", { class: "nav-foot" }, foot),
   ];
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
 export const PAGES = [["tables", "Tables"], ["connect", "Connect"]];
+const OPERATOR_PAGES = [["audit", "Audit log"]]; // for those who manage the server
 
 export function hash(...parts) {
   return `#/${parts.filter((part) => part !== null && part !== undefined).map(encodeURIComponent).join("/")}`;
@@ -145,7 +147,7 @@ export async function openPalette() {
   const draw = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (text) => words.every((word) => text.toLowerCase().includes(word));
-    const pages = PAGES.map(([name, label]) => ({ label, about: "page", open: () => go(name, state.warehouse) }));
+    const pages = [...PAGES, ...(state.session.operator ? OPERATOR_PAGES : [])].map(([name, label]) => ({ label, about: "page", open: () => go(name, state.warehouse) }));
     const tables = (state.tables.get(state.warehouse)?.rows ?? []).map((row) => ({ label: [...row.namespace, row.name].join("."), about: "table", open: () => openTable(row) }));
     found = [...pages, ...tables].filter((item) => fits(item.label)).slice(0, 12);
     at = Math.min(at, Math.max(0, found.length - 1));
