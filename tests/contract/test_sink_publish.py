@@ -46,7 +46,7 @@ IMPATIENT = RetryPolicy(give_up_seconds=120, longest_pause_seconds=0.05)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedCatalog]:
-    # Appends are rebased where they may be; those of sinks never are, for their fencing relies on the conflict.
+    # Appends are rebased where they may be, those of sinks included.
     with running_catalog(rebase_appends=True) as running:
         yield running
 

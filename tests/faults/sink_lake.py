@@ -25,7 +25,7 @@ from frazil.write.files.partitioning import partition_spec
 from tests.faults.sink_writer import SCHEMA, Job, catalog_of
 
 LAST_FEW = 8
-# Appends are rebased where they may be; those of sinks never are, for their fencing relies on the conflict.
+# Appends are rebased where they may be, those of sinks included: no fault may bring a row in twice.
 REBASES = {PROPERTY_REBASE_APPENDS: "true"}
 
 

@@ -35,10 +35,9 @@ def lake_of(kind: str, folder: Path) -> Iterator[WrittenLake]:
     if kind == "delta":
         yield make_lake(Job("delta", str(folder / "events"), 0), PARTITION_BY)
         return
-    # Appends are rebased where they may be; those of sinks never are, for their fencing relies on the conflict.
+    # Appends are rebased where they may be, those of sinks included: no fault may bring a row in twice.
     with running_catalog(folder, rebase_appends=True) as server:
         yield make_lake(Job("iceberg", server.uri, 0, connection=server.properties), PARTITION_BY)
-        assert rebases(server.uri) == 0
 
 
 def rebases(uri: str) -> float:
@@ -114,6 +113,7 @@ def test_parts_that_write_at_the_same_time_and_are_killed_lose_and_repeat_nothin
         writer.join(300)
         assert writer.exitcode == 0
     assert lake.ids() == expected_ids(until, parts=3)
+    assert not campaign.full or lake.job.kind != "iceberg" or rebases(lake.job.place) > 0
 
 
 @pytest.mark.requirement("sink.exactly-once")

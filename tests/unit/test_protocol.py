@@ -30,6 +30,7 @@ STORED = {
     "SUMMARY_PROGRESS": "frazil.progress",
     "SUMMARY_REF": "frazil.ref",
     "SUMMARY_COMMIT": "frazil.commit",
+    "CLAIM_REBASES": "rebase",
     "SUMMARY_PART": "frazil.part",
     "SUMMARY_STAGED_BY": "frazil.staged-by",
     "SUMMARY_UPSERT": "frazil.upsert",

@@ -54,7 +54,7 @@ def manifests(*entries: Listed, version: int = 2) -> ManifestList:
 def rebased(metadata: Json, append: Append, *numbers: int, head: ManifestList, rows: int = 10) -> Rebased:
     base = check_base(metadata, append)
     files = added(*numbers, rows=rows)
-    return rebase(metadata, append, files, head=base.head, manifests=head, location=LOCATION)
+    return rebase(metadata, append, files, base=base, manifests=head, location=LOCATION)
 
 
 # --- the snapshot ----------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class _Files:
             raise NotRebased("the head has a manifest of this name")
         self._check_new([manifest.files for manifest in added], newer_manifests(head, parent, self._version))
         location = f"{metadata_folder(self._metadata)}/snap-{append.snapshot_id}-0-{uuid}.avro"
-        rebased = rebase(self._metadata, append, added, head=base.head, manifests=head, location=location)
+        rebased = rebase(self._metadata, append, added, base=base, manifests=head, location=location)
         self._known.lists.put((self._scope, location), rebased.manifests, rebased.manifests.nbytes)
         for manifest in added:
             self._keep_paths(manifest.listed.path, manifest.files.paths)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from frazil.catalog.appends.entries import AddedFiles, check_listed
 from frazil.catalog.appends.lists import DATA, Listed, ManifestList, describe, encode, write_list
 from frazil.catalog.appends.problems import NotRebased
+from frazil.catalog.appends.progress import PROPERTY, advance
 from frazil.catalog.appends.request import (
     ADDED_BYTES,
     ADDED_FILES,
@@ -32,7 +33,7 @@ from frazil.catalog.commit import Change
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.catalog.requirements import check_requirements
 from frazil.errors import CatalogError
-from frazil.protocol import PROPERTY_REBASE_APPENDS, SUMMARY_ROLLBACK
+from frazil.protocol import PROPERTY_REBASE_APPENDS, SUMMARY_PROGRESS, SUMMARY_ROLLBACK
 
 FIRST_VERSION = 2  # format 1 has no sequence numbers, and manifests that say less
 ROW_ID_VERSION = 3
@@ -68,10 +69,13 @@ class Rebased:
 
 
 class Base(NamedTuple):
-    """The head of the branch as it is now, and as the client saw it (None: there was none)."""
+    """The head of the branch as it is now, and as the client saw it (None: there was none). For a sink's append, the
+    progress once it is in.
+    """
 
     head: Json
     parent: Json | None
+    progress: str | None = None
 
 
 def is_on(metadata: Json, *, default: bool) -> bool:
@@ -102,7 +106,8 @@ def check_base(metadata: Json, append: Append) -> Base:
         raise NotRebased(f"{append.ref[:100]!r} is not a branch any more")
     if any(ref.get(key) != age for key, age in append.ages.items()):
         raise NotRebased("the rules of retention of the branch have changed, or are to be changed")
-    return _find_head(metadata, append, ref["snapshot-id"])
+    progress = advance(metadata["properties"].get(PROPERTY), append.sink) if append.sink is not None else None
+    return _find_head(metadata, append, ref["snapshot-id"])._replace(progress=progress)
 
 
 def _find_head(metadata: Json, append: Append, head_id: int) -> Base:
@@ -167,12 +172,12 @@ def rebase(
     append: Append,
     added: Sequence[AddedManifest],
     *,
-    head: Json,
+    base: Base,
     manifests: ManifestList,
     location: str,
 ) -> Rebased:
     """The commit that adds the client's manifests to those of the head, in a list at a new location."""
-    version, sequence = metadata["format-version"], metadata["last-sequence-number"] + 1
+    head, version, sequence = base.head, metadata["format-version"], metadata["last-sequence-number"] + 1
     row_id, counts = metadata["next-row-id"], _count(added)
     _check_counts(append, counts)
     records, following = _place(added, sequence, row_id if version >= ROW_ID_VERSION else None, version)
@@ -185,7 +190,7 @@ def rebase(
         # The clocks of two writers may differ: time must not run backwards along a branch.
         "timestamp-ms": max(append.snapshot["timestamp-ms"], head["timestamp-ms"]),
         "manifest-list": location,
-        "summary": _summarise(append, head, counts, kept=len(manifests.records)),
+        "summary": _summarise(append, base, counts, kept=len(manifests.records)),
     }
     head_properties = {
         "snapshot-id": str(append.snapshot_id),
@@ -198,7 +203,7 @@ def rebase(
         head_properties["first-row-id"] = str(row_id)
     listed = ManifestList.of((*records, *manifests.records))
     content = write_list(listed, version, head_properties)
-    return Rebased(append, _change(append, snapshot, metadata), location, listed, content)
+    return Rebased(append, _change(append, snapshot, metadata, base.progress), location, listed, content)
 
 
 def _count(added: Sequence[AddedManifest]) -> dict[str, int]:
@@ -237,9 +242,9 @@ def _check_row_ids(manifests: ManifestList, version: int) -> None:
             raise NotRebased("rows of the head have no row ids yet")
 
 
-def _summarise(append: Append, head: Json, counts: dict[str, int], *, kept: int) -> dict[str, str]:
+def _summarise(append: Append, base: Base, counts: dict[str, int], *, kept: int) -> dict[str, str]:
     """The client's summary with the totals of the head carried on; a total that the head lacks is left out."""
-    before = head.get("summary") or {}
+    before = base.head.get("summary") or {}
     summary = {key: value for key, value in append.summary.items() if key not in TOTALS and key not in MANIFEST_COUNTS}
     for total, part in TOTALS.items():
         known = count_of(before.get(total))
@@ -248,12 +253,15 @@ def _summarise(append: Append, head: Json, counts: dict[str, int], *, kept: int)
     for key in MANIFEST_COUNTS:
         if key in append.summary:
             summary[key] = str(kept) if key == "manifests-kept" else append.summary[key]
-    return summary
+    return summary if base.progress is None else {**summary, SUMMARY_PROGRESS: base.progress}
 
 
-def _change(append: Append, snapshot: Json, metadata: Json) -> Change:
+def _change(append: Append, snapshot: Json, metadata: Json, progress: str | None) -> Change:
     ref = metadata["refs"][append.ref]
     moved: Json = {"action": "set-snapshot-ref", "ref-name": append.ref, "type": "branch"}
     moved |= {"snapshot-id": append.snapshot_id} | {key: ref[key] for key in REF_AGES if key in ref}
     guard = {"type": "assert-ref-snapshot-id", "ref": append.ref, "snapshot-id": ref["snapshot-id"]}
-    return Change(append.name, [*append.others, guard], [{"action": "add-snapshot", "snapshot": snapshot}, moved])
+    updates = [{"action": "add-snapshot", "snapshot": snapshot}, moved]
+    if progress is not None:
+        updates.append({"action": "set-properties", "updates": {PROPERTY: progress}})
+    return Change(append.name, [*append.others, guard], updates)

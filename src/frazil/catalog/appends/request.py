@@ -1,5 +1,5 @@
 """Whether a commit only appends, by what its request says: one snapshot, one branch that is moved to it, and a summary
-that is made of metrics and descriptions alone. Pure.
+that is made of metrics and descriptions alone; a sink's may have the progress of a part. Pure.
 
 Everything that is not known is a reason to refuse: a writer that keeps offsets, checkpoints or ids of transactions in
 the summary relies on the conflict.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.catalog.appends.problems import NotRebased
+from frazil.catalog.appends.progress import MARKS, PROPERTY, PartCommit, read_part_commit
 from frazil.catalog.commit import Change
 from frazil.catalog.fields import LONG_MAX, Json
 from frazil.catalog.names import Name
@@ -73,6 +74,7 @@ class Append:
     snapshot: Json
     ages: Mapping[str, int]  # the branch's rules of retention, as the client knows them
     others: Sequence[Json]  # requirements besides that of the branch
+    sink: PartCommit | None = None  # the progress that it carries
 
     @property
     def summary(self) -> dict[str, str]:
@@ -87,7 +89,14 @@ class Append:
 def is_append(change: Change) -> bool:
     """Whether a commit may be one that only appends, at a glance."""
     actions = [update.get("action") for update in change.updates]
-    return actions == ["add-snapshot", "set-snapshot-ref"] and not change.creates
+    if actions[2:] and not (actions[2:] == ["set-properties"] and _sets_progress(change.updates[2])):
+        return False
+    return actions[:2] == ["add-snapshot", "set-snapshot-ref"] and not change.creates
+
+
+def _sets_progress(update: Json) -> bool:
+    properties = update.get("updates")
+    return isinstance(properties, dict) and properties.keys() == {PROPERTY}
 
 
 def read_append(change: Change) -> Append:
@@ -102,10 +111,11 @@ def read_append(change: Change) -> Append:
     if not isinstance(ref, str) or moved.get("type") != "branch" or moved.get("snapshot-id") != snapshot_id:
         raise NotRebased("it does not set a branch to its snapshot")
     _check_values(snapshot)
-    _check_summary(snapshot.get("summary"))
+    sink = _check_summary(snapshot.get("summary"), change, ref)
     others = _check_guard(change.requirements, ref, parent_id)
     ages = {key: age for key in REF_AGES if (age := _long_or_none(moved, key)) is not None}
-    return Append(change.name, ref, parent_id, snapshot_id, _long(snapshot, "sequence-number"), snapshot, ages, others)
+    sequence = _long(snapshot, "sequence-number")
+    return Append(change.name, ref, parent_id, snapshot_id, sequence, snapshot, ages, others, sink)
 
 
 def _check_values(snapshot: Json) -> None:
@@ -133,12 +143,18 @@ def _check_guard(requirements: Sequence[Json], ref: str, parent_id: int | None) 
     return [each for each in requirements if each is not guards[0]]
 
 
-def _check_summary(summary: object) -> None:
+def _check_summary(summary: object, change: Change, ref: str) -> PartCommit | None:
+    """The progress that the commit carries, if it is one of a sink."""
     if not isinstance(summary, dict) or not all(isinstance(value, str) for value in summary.values()):
         raise NotRebased("it has no summary")
     if summary.get("operation") != "append":
         raise NotRebased(f"its operation is {str(summary.get('operation'))[:40]}")
+    sink = read_part_commit(summary, change.updates[2]["updates"]) if len(change.updates) > 2 else None
+    if sink is not None and ref != MAIN:
+        raise NotRebased("it carries progress of main, and is for another branch")
     for key, value in summary.items():
+        if sink is not None and key in MARKS:
+            continue
         if key in NOTHING:
             if value != "0":
                 raise NotRebased(f"it has {key} {value[:40]}")
@@ -147,6 +163,7 @@ def _check_summary(summary: object) -> None:
                 raise NotRebased(f"its summary has {key} {value[:40]!r}")
         elif key not in DESCRIPTIONS and not key.startswith(PARTITION_SUMMARY):
             raise NotRebased(f"its summary has {key[:100]!r}, which may be a mark of the writer's progress")
+    return sink
 
 
 def count_of(text: object) -> int | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ProgressMismatch, WriterFenced
 from frazil.protocol import (
+    CLAIM_REBASES,
     PROPERTY_PROGRESS_PREFIX,
     SUMMARY_PROGRESS,
     SUMMARY_REF,
@@ -171,8 +172,13 @@ class Claim:
     definition: str | None = None
     marks: Mapping[str, Mark] | None = None
 
-    def summary(self) -> str:
-        """What the snapshot's summary says of this commit; the audit reads it."""
+    @property
+    def needs_part_alone(self) -> bool:
+        """Whether the commit holds whatever other parts have committed since the writer looked."""
+        return self.takes_over is None and self.inputs is None and self.definition is None and self.marks is None
+
+    def summary(self, *, rebases: bool = False) -> str:
+        """What the snapshot's summary says of this commit, for the audit; and whether the catalog may rebase it."""
         value = {
             "part": self.part,
             "generation": self.generation,
@@ -183,6 +189,7 @@ class Claim:
             **({"takeover": True} if self.takes_over is not None else {}),
             **({"inputs": {name: state.snapshot_id for name, state in self.inputs.items()}} if self.inputs else {}),
             **({"marks": {name: mark.value for name, mark in self.marks.items()}} if self.marks else {}),
+            **({CLAIM_REBASES: True} if rebases else {}),
         }
         return json.dumps(value, separators=(",", ":"))
 

@@ -250,7 +250,11 @@ class Publisher:
 
     def _change(self, target: Publishable, table: Table, attempt: int, after: Progress, claim: Claim | None) -> Change:
         text = after.dump()
-        summary = {SUMMARY_PROGRESS: text, **({SUMMARY_COMMIT: claim.summary()} if claim else {})}
+        summary = {SUMMARY_PROGRESS: text}
+        if claim is not None:
+            # Other targets (upserts, overwrites, stages) depend on the rows of the table, not on the part alone.
+            rebases = type(target) is Append and self.ref == MAIN and claim.needs_part_alone
+            summary[SUMMARY_COMMIT] = claim.summary(rebases=rebases)
         if self.ref != MAIN:
             summary[SUMMARY_REF] = self.ref
         return target.build(table, attempt=attempt, summary=summary, properties={property_key(self.ref): text})
