@@ -8,8 +8,8 @@ import datetime as dt
 import random
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,10 @@ from typing import Any, Generic, TypeVar
 from frazil import Lake
 from frazil.client import FrazilCatalog
 from frazil.errors import ProgressMismatch
+from frazil.services import ports
+from frazil.services.spark import Spark
 from frazil.write.commit import InputState, read_progress
+from tests.faults.graph_runner import runner_settings
 from tests.faults.pipeline_processes import Runners, load_landing
 
 T = TypeVar("T")
@@ -64,6 +67,20 @@ class GraphLake(Runners):
     def note(self, what: str) -> None:
         """What happens, which a campaign that fails prints."""
         print(what, end=" ", flush=True)
+
+    @contextmanager
+    def warm_spark(self) -> Iterator[Spark]:
+        """Runs share the JVM of a warm Spark, which lives on when they are killed."""
+        self.close()
+        self.idle.clear()
+        spark = Spark(runner_settings(self.folder, self.uri, **{"stack.ports.spark": str(ports.free_port())}))
+        spark.start()
+        try:
+            yield spark
+        finally:
+            self.close()
+            self.idle.clear()
+            spark.stop()
 
     # --- runs --------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from frazil.client import FrazilCatalog
-from frazil.config import load_settings
+from frazil.config import Settings, load_settings
 from frazil.errors import PipelineError
 from frazil.pipelines.batch.run import run_pipeline
 from frazil.pipelines.models import GraphRun, ModelSchemas, derivation_of, in_order, split_units
@@ -27,11 +27,17 @@ from frazil.tables.apply import apply_steps, plan
 from tests.faults.pipeline_runner import QUICK, DyingCatalog
 
 
+def runner_settings(folder: Path, uri: str, **flags: str) -> Settings:
+    """The settings of all runs; the warm Spark that runs in the folder, if there is one, has the same."""
+    conf = {"spark.driver.extraJavaOptions": QUICK, "spark.sql.shuffle.partitions": "2"}
+    settings = {"catalog.uri": uri, "stack.folder": str(folder / ".frazil"), "spark.master": "local[2]", **flags}
+    settings |= {f"spark.conf.{name}": value for name, value in conf.items()}
+    return load_settings(flags=settings, folder=folder, environ={})
+
+
 def main(folder: str, uri: str) -> None:
     """Answers each line with what became of its run."""
-    flags = {"catalog.uri": uri, "spark.master": "local[2]", "spark.conf.spark.driver.extraJavaOptions": QUICK}
-    flags["spark.conf.spark.sql.shuffle.partitions"] = "2"
-    settings, project = load_settings(flags=flags, folder=Path(folder), environ={}), load_project(Path(folder))
+    settings, project = runner_settings(Path(folder), uri), load_project(Path(folder))
     with spark_session(settings, app_name="kills", log=Path(folder) / "spark.log") as spark:
         apply(project, spark, FrazilCatalog("lake", uri=uri))
         print("ready", flush=True)

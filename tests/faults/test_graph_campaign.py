@@ -64,11 +64,25 @@ def test_after_every_step_each_derived_table_is_its_definition(lake: GraphLake, 
 @pytest.mark.timeout(0)
 @pytest.mark.requirement("spark.graph")
 def test_a_graph_that_is_killed_again_and_again_loses_and_doubles_nothing(lake: GraphLake, campaign: Campaign) -> None:
-    killed, kills = 0, campaign.size(short=1, full=100)
-    while killed < kills:
-        lake.note(f"\n{killed}")
+    kill_runs(lake, campaign.size(short=1, full=100))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.requirement("spark.graph")
+def test_clients_of_a_warm_spark_that_are_killed_lose_and_double_nothing(lake: GraphLake, campaign: Campaign) -> None:
+    """The JVM goes on, with the jobs that the client has left in it."""
+    with lake.warm_spark() as spark:
+        kill_runs(lake, campaign.size(short=1, full=100))
+        assert spark.log.read_text().count("attached") > lake.done["kill"]
+
+
+def kill_runs(lake: GraphLake, kills: int) -> None:
+    """After each kill every derived table is its definition, and from time to time a run brings all up to date."""
+    while lake.done["kill"] < kills:
+        lake.note(f"\n{lake.done['kill']}")
         lake.change_inputs()
-        killed += lake.kill_once()
+        lake.kill_once()
         lake.check()
         if lake.chance.random() < 0.3:
             lake.run()
@@ -76,4 +90,4 @@ def test_a_graph_that_is_killed_again_and_again_loses_and_doubles_nothing(lake: 
     lake.run()
     lake.check_fresh()
     lake.check_clean()
-    lake.check_counts(least=campaign.size(short=1, full=100))
+    lake.check_counts(least=kills)
