@@ -350,13 +350,16 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
     return {"method": "GET", "region": "us-east-1", "uri": uri, "headers": headers, "properties": {"token": token}}
 
 
+PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction")  # of the page of a table
+
+
 def open_console(lake: Lake, tokens: list[str]) -> None:
     """Every page's answer, and requests for pages with tokens where they do not belong."""
     root, api = lake.keys["root"], "/console/api"
     tables = [f"{api}/{name}/namespaces/ns/tables/t" for name in ("default", "signing")]
     lists = [f"{api}/{name}/{page}" for name in ("default", "signing", "broken") for page in ("tables", "connect")]
-    parts = [f"{table}{part}" for table in tables for part in ("", "/snapshots", "/rows", "/files")]
-    for path in ("/", f"{api}/session", *lists, *parts):
+    parts = [f"{table}{part}" for table in tables for part in ("", *PARTS)]
+    for path in ("/", f"{api}/session", f"{api}/audit", *lists, *parts):
         assert lake.run.note_answer(lake.ask("GET", path, root)).status_code == 200, path
     for token in (lake.keys["etl"], *tokens):
         for path in (
@@ -364,7 +367,8 @@ def open_console(lake: Lake, tokens: list[str]) -> None:
             *(f"{api}/session?token={token}", f"{api}/{token}/tables", f"{api}/{token}/connect"),
             *(f"{api}/default/tables?after={token}&access_token={token}", f"{api}/default/connect?key={token}"),
             *(f"{api}/default/namespaces/{token}/tables/{token}{part}" for part in ("", "/rows")),
-            *(f"{tables[0]}/{part}?snapshot={token}&limit={token}" for part in ("rows", "files", "snapshots")),
+            *(f"{tables[0]}{part}?snapshot={token}&limit={token}" for part in PARTS),
+            *(f"{api}/audit?{name}={token}" for name in ("actor", "object", "decision", "before")),
         ):
             lake.run.note_answer(lake.ask("GET", path, root))
         misplaced = {"Sec-Fetch-Site": "cross-site", "Origin": lake.uri, "Cookie": f"token={token}", "Referer": token}

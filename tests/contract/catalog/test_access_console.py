@@ -31,6 +31,8 @@ NEEDS = {
     "listConsoleSnapshots": "read",
     "showConsoleRows": "read",
     "showConsoleFiles": "read",
+    "showConsolePartitions": "read",
+    "showConsoleCompaction": "read",
 }
 BODIES: dict[str, Callable[[str, str], Any]] = {}  # of requests that have one, about a table of a namespace
 

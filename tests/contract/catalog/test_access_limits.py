@@ -67,6 +67,8 @@ PLANS: dict[str, tuple[Any, ...]] = {
     "search": ("POST", f"/v1/default{TABLE}/search", SEARCH),
     "rows": ("GET", f"{PREVIEWS}/rows"),
     "files": ("GET", f"{PREVIEWS}/files"),
+    "partitions": ("GET", f"{PREVIEWS}/partitions"),
+    "compaction": ("GET", f"{PREVIEWS}/compaction"),
 }
 
 
