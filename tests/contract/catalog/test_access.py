@@ -416,6 +416,19 @@ def test_a_commit_of_several_tables_is_checked_for_each(guarded: Guarded) -> Non
     assert ann.post("/transactions/commit", {"table-changes": changes}).status == 204
 
 
+def test_a_stale_commit_is_a_conflict_to_who_may_write_and_to_no_one_else(guarded: Guarded) -> None:
+    guarded.admin.create()
+    guarded.admin.post("/namespaces", {"namespace": ["elsewhere"]})
+    clients = [guarded.user("stranger"), guarded.user("reader", ("read", table("t")))]
+    clients += [guarded.user("writer", ("write", table("t"))), guarded.user("other", ("write", namespace("elsewhere")))]
+    change = {"action": "set-properties", "updates": {"a": "b"}}
+    stale = [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7}]
+    headers: list[dict[str, str]] = [{}, {"Idempotency-Key": str(uuid.uuid4())}]
+    for header in headers:
+        answers = [client.commit(change, requirements=stale, headers=header).status for client in clients]
+        assert answers == [404, 403, 409, 404]
+
+
 def test_a_location_changes_only_with_manage(guarded: Guarded, tmp_path: Path) -> None:
     guarded.admin.create("t")
     ann = guarded.user("ann", ("maintain", table("t")))
