@@ -24,22 +24,33 @@ if TYPE_CHECKING:
     )
     from frazil.catalog.access.needs import AUTHENTICATED, PUBLIC, on_relation, on_server, on_warehouse
     from frazil.catalog.access.privileges import SERVER, Need, Privilege, Target
+    from frazil.catalog.app import CatalogApp
     from frazil.catalog.cache import VersionCache
     from frazil.catalog.context import Context
     from frazil.catalog.embedded import running_catalog
     from frazil.catalog.files.access import S3Access
     from frazil.catalog.http import Request, Response, json_response
     from frazil.catalog.locations import Place
+    from frazil.catalog.logs import log_to_stderr
     from frazil.catalog.names import Name
     from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
     from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
     from frazil.catalog.owned import OwnPlaces, manifests_of, own_places
     from frazil.catalog.places import find_overlaps, store_missing_places
+    from frazil.catalog.problems import problem_of
     from frazil.catalog.recover import Candidate, best_candidate, find_candidates, roll_back
     from frazil.catalog.routing import Route
-    from frazil.catalog.searched import ServedFiles, ServedScan, open_served
-    from frazil.catalog.server import ServerOptions, check_exposure, listen, open_context
+    from frazil.catalog.searched import ServedFiles, ServedScan, open_served, served_files, writable_files
+    from frazil.catalog.server import (
+        ServerOptions,
+        build_app,
+        check_exposure,
+        listen,
+        open_context,
+        return_memory,
+        write_no_core,
+    )
     from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
         Operator,
@@ -72,6 +83,7 @@ __all__ = [
     "PUBLIC",
     "SERVER",
     "Candidate",
+    "CatalogApp",
     "Context",
     "Database",
     "Kept",
@@ -103,6 +115,7 @@ __all__ = [
     "as_bad_request",
     "be_modest",
     "best_candidate",
+    "build_app",
     "can_assume",
     "can_plan",
     "change_grant",
@@ -138,6 +151,7 @@ __all__ = [
     "list_warehouses_seen",
     "listen",
     "load_version",
+    "log_to_stderr",
     "make_secret_key",
     "manifests_of",
     "migrate",
@@ -157,18 +171,23 @@ __all__ = [
     "partition_of",
     "peek_metadata",
     "pepper_path",
+    "problem_of",
     "prune_records",
     "read_secret_keys",
     "rekey_warehouses",
+    "return_memory",
     "revoke_token",
     "roll_back",
     "rotate_token",
     "run_until_signal",
     "running_catalog",
     "serve",
+    "served_files",
     "store_missing_places",
     "update_warehouse",
     "warehouse_contents",
+    "writable_files",
+    "write_no_core",
 ]
 
 __getattr__ = lazy_names(__name__)

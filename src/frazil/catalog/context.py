@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, dataclass, field
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from zlib import crc32
 
 from frazil.catalog.access.gate import Gate
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from frazil.catalog.access.tokens import Tokens
     from frazil.scan.planning import ScanCache
     from frazil.vector import OpenIndexes
+
+
+class Closing(Protocol):
+    """Something that ends with the server."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closing)
 
 
 def now_ms() -> int:
@@ -100,6 +109,9 @@ class Context:
     appends: Appends = field(default_factory=Appends)
     behind_proxy: bool = False  # the address of a client is the last one of X-Forwarded-For
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
+    options: str = field(default="", repr=False)  # `ServerOptions` as JSON, for further processes of this server
+    _attached: dict[type, Closing] = field(default_factory=dict)
+    _attaching: threading.Lock = field(default_factory=threading.Lock)
     _manifests: dict[str, ScanCache] = field(default_factory=dict)
     _indexes: dict[str, OpenIndexes] = field(default_factory=dict)
 
@@ -158,7 +170,16 @@ class Context:
         self._manifests, self._indexes = {}, {}
         self.appends.forget_files()
 
+    def attached(self, kind: type[T], make: Callable[[], T]) -> T:
+        """The object of this kind that the server has once, made at the first call and closed with the server."""
+        with self._attaching:
+            if kind not in self._attached:
+                self._attached[kind] = make()
+            return cast(T, self._attached[kind])
+
     def close(self) -> None:
+        for part in self._attached.values():
+            part.close()
         if self.stored is not None:
             self.stored.close()
         self.background.shutdown(wait=True)

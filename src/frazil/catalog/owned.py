@@ -8,7 +8,7 @@ as its decoded manifests, is asked only after this check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,9 +78,13 @@ def own_places(ctx: Context, request: Request, name: Name, metadata: Json) -> Ow
     """The places of a table in which the server reads files for a caller; None without authentication: all."""
     if request.caller is None:
         return None
-    properties = metadata["properties"]
-    named = [metadata["location"], *(properties[key] for key in PATH_PROPERTIES if key in properties)]
-    stored = place_store.list_own(ctx.database.read(), warehouse=ctx.warehouse(request).name, name=name)
+    return places_of(ctx, ctx.warehouse(request).name, name, metadata["location"], metadata["properties"])
+
+
+def places_of(ctx: Context, warehouse: str, name: Name, location: str, properties: Mapping[str, str]) -> OwnPlaces:
+    """The places of a table: its location, its data and metadata paths, and those that it had before."""
+    named = [location, *(properties[key] for key in PATH_PROPERTIES if key in properties)]
+    stored = place_store.list_own(ctx.database.read(), warehouse=warehouse, name=name)
     return OwnPlaces(str(name), tuple(dict.fromkeys((*keys_of(named), *stored))))
 
 

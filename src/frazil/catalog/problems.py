@@ -84,6 +84,16 @@ def problem_response(error: errors.CatalogError) -> Response:
     return response
 
 
+def problem_of(error: errors.FrazilError) -> tuple[int, dict[str, object]]:
+    """The status of any error, and what it says: its message and hint in the specification's shape, and its facts. What
+    is wrong with a call of the Python API is wrong with the request that asks for it.
+    """
+    status, kind = _row(type(error)) if isinstance(error, errors.CatalogError) else (400, type(error).__name__)
+    message, hint = hide_tokens(cut(error.message)), error.hint
+    said = {"message": message, "type": kind, "code": status, "hint": hide_tokens(cut(hint)) if hint else None}
+    return status, said | {name: fact for name, fact in error.facts.items() if isinstance(fact, int | str)}
+
+
 def cut(message: str) -> str:
     """The message at a length that is fit to send: it may repeat what the client sent, and that may be long.
 

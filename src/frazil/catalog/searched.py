@@ -12,12 +12,14 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 from frazil.catalog.files import MOST_BYTES
+from frazil.catalog.names import Name
 from frazil.catalog.operations.scans import ANSWER_BYTES
 from frazil.errors import BadRequest, DataFileUnreadable
 from frazil.scan.reading import FileReader, ReadPlan, RowScan
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.table import Table
     from pyiceberg.types import NestedField
 
     from frazil.catalog.context import Context
@@ -135,6 +137,34 @@ class Allowance:
         self._given += batch.nbytes
         if self._given > ANSWER_BYTES:
             raise answer_too_long()
+
+
+def served_files(ctx: Context, warehouse: str, table: Table) -> ServedFiles:
+    """The files of a table of PyIceberg, by the server's own access; with authentication, only those in its places."""
+    return ServedFiles(
+        ctx.warehouses,
+        ctx.warehouses.named(warehouse),
+        ctx.files,
+        _places(ctx, warehouse, table) if ctx.gate.on else None,
+    )
+
+
+def writable_files(ctx: Context, warehouse: str, table: Table) -> FileIO:
+    """The same for work that writes files: they go where the table says, and the catalog checks the commit."""
+    from frazil.catalog.upkeep.worker import location_of
+    from frazil.upkeep import own_file_io
+
+    if not ctx.gate.on:
+        return table.io
+    own = _places(ctx, warehouse, table)
+    return own_file_io(dict(table.io.properties), map(location_of, own.keys))
+
+
+def _places(ctx: Context, warehouse: str, table: Table) -> OwnPlaces:
+    from frazil.catalog.owned import places_of
+
+    *levels, name = table.name()
+    return places_of(ctx, warehouse, Name(tuple(levels), name), table.location(), table.metadata.properties)
 
 
 def answer_too_long() -> BadRequest:

@@ -163,6 +163,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         tokens=open_tokens(options, pepper),
         public_uri=(options.public_uri or "").rstrip("/"),
         scheme="https" if options.certificate or options.behind_proxy else "http",
+        options=options.to_json(),
     )
     stored.follow(ctx.forget_files)
     return ctx

@@ -43,3 +43,9 @@ class S3Access:
             # Java clients put the bucket in the name of the host unless told otherwise, PyIceberg in the path.
             known |= {"s3.path-style-access": "true"} if self.path_style else {"s3.force-virtual-addressing": "true"}
         return known
+
+    def own(self) -> dict[str, str]:
+        """The properties by which PyIceberg, in a process of this server, reaches the store as the server does."""
+        keys = {"s3.access-key-id": self.access_key_id, "s3.secret-access-key": self.secret_access_key}
+        keys |= {"s3.session-token": self.session_token}
+        return self.public() | {key: value for key, value in keys.items() if value is not None}

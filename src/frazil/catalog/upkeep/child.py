@@ -59,11 +59,8 @@ def connector(ctx: Context, uri: str) -> Callable[[str], FrazilCatalog]:
     token = {"token": ctx.gate.admit_internal(NAME, ["maintain"])} if ctx.gate.on else {}
 
     def connect(warehouse: str) -> FrazilCatalog:
-        access = ctx.warehouses.named(warehouse).access
-        keys = {"s3.access-key-id": access.access_key_id, "s3.secret-access-key": access.secret_access_key}
-        keys |= {"s3.session-token": access.session_token}
-        known = {key: value for key, value in keys.items() if value is not None}
-        return FrazilCatalog("lake", uri=uri, warehouse=warehouse, **token, **access.public(), **known)
+        access = ctx.warehouses.named(warehouse).access.own()
+        return FrazilCatalog("lake", uri=uri, warehouse=warehouse, **token, **access)
 
     return connect
 

@@ -1,0 +1,33 @@
+"""What the console's child processes can do: the table of the kinds of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frazil.lake import Lake
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job. `run` gets a lake with the caller's rights; what it returns is sent as JSON, and the errors of
+    Frazil that it raises become HTTP.
+    """
+
+    run: Callable[[Lake, Arguments], Any]
+    writes: bool = False  # changes tables: it is not cut off because its client has left
+
+
+def count_tables(lake: Lake, _arguments: Arguments) -> dict[str, Any]:
+    """How many tables the caller sees."""
+    return {"tables": len(lake.table_names())}
+
+
+# Modules of kinds import heavy libraries inside their functions: the server reads this table, too.
+KINDS: dict[str, Kind] = {
+    "count": Kind(count_tables),
+}
