@@ -11,6 +11,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from frazil.client import FrazilCatalog
+from frazil.vector import Indexes
 from tests.console.lake import MARKUP, RIGHT_TO_LEFT, sales
 
 EVENTS = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
@@ -30,6 +31,14 @@ def events(days: range, shops: tuple[str, ...] = ("oslo",)) -> pa.Table:
     )
 
 
+def vectors(start: int, count: int) -> pa.Table:
+    """Rows with vectors of four numbers."""
+    numbers = range(start, start + count)
+    embeddings = [[float(number % 7), float(number % 5), 1.0, float(number)] for number in numbers]
+    schema = pa.schema([("id", pa.int64()), ("embedding", pa.list_(pa.float32()))])
+    return pa.table([pa.array(numbers, pa.int64()), pa.array(embeddings, schema.field(1).type)], schema=schema)
+
+
 def build_parts(catalog: FrazilCatalog) -> None:
     """A table of days, which later has shops, too; one without partitions; one that is partitioned by hostile text."""
     catalog.create_namespace("shop")
@@ -46,5 +55,9 @@ def build_parts(catalog: FrazilCatalog) -> None:
     for number in range(3):
         flat.append(sales(100 * number, 100))
     catalog.create_table(("shop", "empty"), FIELDS)
+    words = catalog.create_table(("shop", "words"), vectors(0, 0).schema)
+    words.append(vectors(0, 400))
+    Indexes(catalog, "shop.words").create("embedding", lists=4)
+    catalog.load_table(("shop", "words")).append(vectors(400, 100))
     hostile = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), MARKUP))
     catalog.create_table(("shop", RIGHT_TO_LEFT), FIELDS, partition_spec=hostile).append(events(range(2), (MARKUP,)))

@@ -85,3 +85,21 @@ def test_every_route_of_data_needs_a_known_caller() -> None:
     data = [route for route in ROUTES if "/api/" in route.template]
     assert [route.endpoint for route in data if not route.needs.authenticated] == []
     assert [route.endpoint for route in ROUTES if route.method not in ("GET", "HEAD")] == [], "pages change nothing"
+
+
+def test_grants_are_shown_to_who_manages_the_table(guarded: Guarded, watch: OpenPage) -> None:
+    guarded.user("ann", ("read", namespace("ns")))
+    guarded.user("bob", ("manage", table("a")))
+    root = str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer ")
+    for token, shown in ((root, 3), (guarded.token("bob"), 1), (guarded.token("ann"), 0)):
+        watched = watch(guarded.server.uri)
+        watched.page.goto(guarded.server.uri)
+        watched.page.evaluate("token => sessionStorage.setItem('frazil.token', token)", token)
+        page = watched.page
+        page.goto(f"{guarded.server.uri}/#/table/default/ns/a/grants")
+        page.reload()
+        page.get_by_role("heading", name="On the command line").wait_for()
+        assert page.locator(".grants tbody tr").count() == shown
+        assert axe_violations(page) == []
+        watched.faults = [fault for fault in watched.faults if "status of 40" not in fault]  # the browser's own notes
+    assert page.get_by_text("Grants are shown to who may manage the table.").count() == 1

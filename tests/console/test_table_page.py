@@ -18,7 +18,7 @@ from tests.console.lake import LONG, MARKUP, RIGHT_TO_LEFT
 from tests.kit.browser import axe_violations, grid_rows
 from tests.kit.console_tables import add_tables, long_past
 
-TABS = ("overview", "columns", "snapshots", "rows", "files", "partitions", "properties")
+TABS = ("overview", "columns", "snapshots", "rows", "files", "partitions", "metadata", "indexes", "properties")
 SALES = "table/default/shop/sales"
 FRAME_MS = 50
 
@@ -77,7 +77,7 @@ def test_long_and_hostile_values_are_text(lake: EmbeddedCatalog, watch: OpenPage
     page.get_by_text("4 tables").wait_for()
     page.locator(".grid-row", has_text="img src").click()
     page.locator("h1", has_text="img src").wait_for()
-    for tab in ("Properties", "Partitions", "Files", "Rows"):
+    for tab in ("Properties", "Indexes", "Metadata", "Partitions", "Files", "Rows"):
         page.keyboard.press("[")
         page.locator(".tabs a[aria-current=page]", has_text=tab).wait_for()
     page.locator(".cells tbody tr").nth(2).wait_for()

@@ -8,6 +8,7 @@ import pytest
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
+from frazil.console import tree
 from frazil.upkeep import Keeper
 from tests.console.conftest import OpenPage
 from tests.console.lake import MARKUP
@@ -55,7 +56,7 @@ def test_a_cell_of_the_heat_map_leads_to_its_line(parts: EmbeddedCatalog, watch:
 
 def test_partitions_that_are_markup_are_text(parts: EmbeddedCatalog, watch: OpenPage) -> None:
     page = watch(parts.uri).open()
-    page.get_by_text("4 tables").wait_for()
+    page.get_by_text("5 tables").wait_for()
     page.locator(".grid-row", has_text="txt.exe").click()
     page.get_by_role("link", name="Partitions").click()
     page.get_by_text("1 partition").wait_for()
@@ -89,3 +90,44 @@ def test_axe_finds_nothing_serious(parts: EmbeddedCatalog, watch: OpenPage, sche
         page = watched.open(f"{TABLE}/{tab}")
         page.locator(sign).first.wait_for(state="attached")
         assert axe_violations(page) == [], tab
+
+
+def test_the_metadata_tree_leads_down_to_the_bounds_of_columns(parts: EmbeddedCatalog, watch: OpenPage) -> None:
+    page = watch(parts.uri).open(f"{TABLE}/events/metadata")
+    page.locator(".tree > .level > details > summary").first.click()
+    page.get_by_text("8 manifests").wait_for()
+    page.locator("summary", has_text="+16 files").click()
+    page.locator("summary", has_text="shop=bergen").first.click()
+    page.locator(".bounds").wait_for()
+    assert cells(page, ".bounds tbody tr") == [
+        ["1", "id", "long", "301", "301", "1", "0", ""],
+        ["2", "shop", "string", "bergen", "bergen", "1", "0", ""],
+        ["3", "at", "timestamptz", "2026-03-31T00:00:00+00:00", "2026-03-31T00:00:00+00:00", "1", "0", ""],
+    ]
+    assert page.locator("summary .range", has_text="2026-03-31 to 2026-04-03").count() == 1
+    assert axe_violations(page) == []
+    assert page.evaluate("window.hit") is None
+
+
+def test_levels_of_the_tree_come_in_pages(
+    parts: EmbeddedCatalog, watch: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "PAGE", 3)
+    page = watch(parts.uri).open(f"{TABLE}/events/metadata")
+    page.get_by_role("button", name="5 more snapshots").click()
+    page.get_by_role("button", name="2 more snapshots").click()
+    page.locator(".tree > .level > details").nth(7).wait_for()
+    assert page.locator(".more").count() == 0
+
+
+def test_an_index_says_what_it_does_not_cover(parts: EmbeddedCatalog, watch: OpenPage) -> None:
+    watched = watch(parts.uri)
+    page = watched.open(f"{TABLE}/words/indexes")
+    page.get_by_text("1 data file not covered yet").wait_for()
+    facts = dict(zip(*(page.locator(f".index-facts {tag}").all_text_contents() for tag in ("dt", "dd")), strict=True))
+    assert (facts["Column"], facts["Metric"], facts["Vectors"]) == ("embedding", "cosine", "400")
+    assert facts["Coverage"] == "1 of 2 data files"
+    assert axe_violations(page) == []
+    page = watched.open(f"{TABLE}/flat/indexes")
+    page.get_by_text("no column of vectors").wait_for()
+    assert page.get_by_role("link", name="Grants").count() == 0, "authentication is off"

@@ -350,7 +350,7 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
     return {"method": "GET", "region": "us-east-1", "uri": uri, "headers": headers, "properties": {"token": token}}
 
 
-PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction")  # of the page of a table
+PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes")  # of the page of a table
 
 
 def open_console(lake: Lake, tokens: list[str]) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from frazil.catalog.locations import Place
     from frazil.catalog.logs import log_to_stderr
     from frazil.catalog.names import Name
+    from frazil.catalog.operations.indexes import stored_indexes
     from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
     from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
@@ -184,6 +185,7 @@ __all__ = [
     "serve",
     "served_files",
     "store_missing_places",
+    "stored_indexes",
     "update_warehouse",
     "warehouse_contents",
     "writable_files",

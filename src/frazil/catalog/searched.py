@@ -100,9 +100,17 @@ class _Bounded(io.RawIOBase):
         return self._file.seek(offset, whence)
 
     def read(self, size: int = -1) -> Any:
-        if not 0 <= size <= MOST_BYTES:
+        size = self._left() if size < 0 else size
+        if size > MOST_BYTES:
             raise DataFileUnreadable(self._location, f"{size:,} bytes in one read; at most {MOST_BYTES:,} are read")
         return self._file.read(size)
+
+    def _left(self) -> int:
+        """The bytes from here to the end."""
+        at = self._file.tell()
+        end = self._file.seek(0, io.SEEK_END)
+        self._file.seek(at)
+        return end - at
 
     def close(self) -> None:
         self._file.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,17 +61,19 @@ class Walk:
         """The manifests of data files or delete files, as the manifest list has them."""
         return [] if self.snapshot_id is None else list(as_bad_request(lambda: self.planner.units(content)))
 
-    def manifests(
-        self, clock: Callable[[], float] = time.monotonic, *, seconds: float | None = None
-    ) -> Iterator[tuple[Unit, Manifest]]:
-        """Data manifests, then those of deletes, within the limits."""
+    def listed(self) -> list[Unit]:
+        """The manifests of data files, then those of delete files."""
         from frazil.scan.planning import DATA, DELETES
 
-        units = [unit for content in (DATA, DELETES) for unit in self.units(content)]
-        self.total, deadline = len(units), clock() + (MOST_SECONDS if seconds is None else seconds)
+        return [unit for content in (DATA, DELETES) for unit in self.units(content)]
+
+    def manifests(self) -> Iterator[tuple[Unit, Manifest]]:
+        """The same with their files, within the limits."""
+        units, deadline = self.listed(), time.monotonic() + MOST_SECONDS
+        self.total = len(units)
         for unit in units[:MOST_MANIFESTS]:
             self.scan.allowance.check()
-            if clock() > deadline:
+            if time.monotonic() > deadline:
                 return
             yield unit, self.manifest(unit)
             self.read += 1

@@ -11,12 +11,14 @@ from frazil.console.auditing import list_records
 from frazil.console.compaction import show_compaction
 from frazil.console.connecting import show_connections
 from frazil.console.files import show_files
+from frazil.console.indexes import list_indexes
 from frazil.console.listing import list_tables
 from frazil.console.partitions import show_partitions
 from frazil.console.rows import show_rows
 from frazil.console.session import show_session
 from frazil.console.snapshots import list_snapshots
 from frazil.console.table import show_table
+from frazil.console.tree import show_tree
 
 _API = "/console/api"
 _IN = f"{_API}/{{prefix}}"
@@ -36,5 +38,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),
     Route("GET", f"{_TABLE}/files", "showConsoleFiles", show_files, _READ, stops=True),
     Route("GET", f"{_TABLE}/partitions", "showConsolePartitions", show_partitions, _READ, stops=True),
+    Route("GET", f"{_TABLE}/metadata", "showConsoleMetadata", show_tree, _READ, stops=True),
+    Route("GET", f"{_TABLE}/indexes", "listConsoleIndexes", list_indexes, _READ, stops=True),
     Route("GET", f"{_TABLE}/compaction", "showConsoleCompaction", show_compaction, _READ, stops=True),
 )

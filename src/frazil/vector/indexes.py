@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from frazil.errors import AlreadyExists, CommitConflict, DataFileUnreadable, VectorError
 from frazil.names import index_name
 from frazil.protocol import INDEX_NAME, PROPERTY_INDEX_PREFIX
-from frazil.scan.planning import TableState
+from frazil.scan.planning import ScanCache, TableState
 from frazil.scan.reading import scan_rows
 from frazil.vector.build import MOST_LISTS, order_tasks
 from frazil.vector.builder import MOST_DEAD, Builder, Built
@@ -278,10 +278,15 @@ class Indexes:
             log.info("%s: %d rows of rewritten files keep their codes if they only moved", self.table, len(moved.lists))
         return moved
 
-    def coverage(self, record: IndexRecord) -> Coverage:
-        """What an index covers of the newest snapshot, by what its segments say; their blocks are not read."""
+    def coverage(self, record: IndexRecord, manifests: ScanCache | None = None) -> Coverage:
+        """What an index covers of the newest snapshot, by what its segments say; their blocks are not read. Manifests
+        are read by the cache, if one is given.
+        """
         table = self.catalog.load_table(self.table)
-        live = {task.path for task in self._scan(table, _column(table, record)).plan().tasks()}
+        scan = self._scan(table, _column(table, record))
+        if manifests is not None:
+            scan = replace(scan, source=replace(scan.source, cache=manifests))
+        live = {task.path for task in scan.plan().tasks()}
         covered, problems = dict[str, int](), list[str]()
         try:
             for _, segment in _open_segments(table.io, record, read_codebook(table.io, record)):

@@ -33,6 +33,8 @@ NEEDS = {
     "showConsoleFiles": "read",
     "showConsolePartitions": "read",
     "showConsoleCompaction": "read",
+    "showConsoleMetadata": "read",
+    "listConsoleIndexes": "read",
 }
 BODIES: dict[str, Callable[[str, str], Any]] = {}  # of requests that have one, about a table of a namespace
 

@@ -31,9 +31,14 @@ MOST_INDEXES, MOST_SEGMENTS, MOST_BYTES = 16, 4096, 1_048_576
 
 
 def list_indexes(ctx: Context, request: Request) -> Response:
+    return json_response({"indexes": stored_indexes(ctx, request)})
+
+
+def stored_indexes(ctx: Context, request: Request) -> list[dict[str, Any]]:
+    """The indexes of the request's table as the catalog answers them."""
     sql = ctx.database.read()
     table = _table(ctx, request, sql)
-    return json_response({"indexes": [show_index(index) for index in indexes.list_of(sql, table.uuid)]})
+    return [show_index(index) for index in indexes.list_of(sql, table.uuid)]
 
 
 def load_index(ctx: Context, request: Request) -> Response:

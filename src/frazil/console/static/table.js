@@ -3,8 +3,11 @@
 import { get, tablePath } from "./api.js";
 import { command, commandLine, h, problem, quoted, s } from "./dom.js";
 import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent, plural, when } from "./format.js";
-import { bindKeys, drawNav, go, hash, show } from "./shell.js";
+import { bindKeys, drawNav, go, hash, show, state } from "./shell.js";
 import { filesTab } from "./files.js";
+import { grantsTab } from "./grants.js";
+import { indexesTab } from "./indexes.js";
+import { metadataTab } from "./metadata.js";
 import { pairs, section } from "./parts.js";
 import { partitionsTab } from "./partitions.js";
 import { snapshotsTab } from "./snapshots.js";
@@ -17,6 +20,9 @@ const TABS = [
   ["rows", "Rows", rows],
   ["files", "Files", filesTab],
   ["partitions", "Partitions", partitionsTab],
+  ["metadata", "Metadata", metadataTab],
+  ["indexes", "Indexes", indexesTab],
+  ["grants", "Grants", grantsTab],
   ["properties", "Properties", properties],
 ];
 
@@ -26,11 +32,12 @@ export async function page({ warehouse, parts, query }, signal) {
   table.label = [...table.namespace, name].join(".");
   drawNav("tables");
   const open = (tab, more) => go("table", warehouse, namespace, name, tab, more);
-  const at = Math.max(0, TABS.findIndex(([key]) => key === chosen));
+  const tabs = TABS.filter(([key]) => key !== "grants" || state.session.authentication);
+  const at = Math.max(0, tabs.findIndex(([key]) => key === chosen));
   bindKeys({
     Escape: () => go("tables", warehouse),
-    "[": () => open(TABS[(at + TABS.length - 1) % TABS.length][0]),
-    "]": () => open(TABS[(at + 1) % TABS.length][0]),
+    "[": () => open(tabs[(at + tabs.length - 1) % tabs.length][0]),
+    "]": () => open(tabs[(at + 1) % tabs.length][0]),
     r: () => dispatchEvent(new HashChangeEvent("hashchange")),
   });
   const body = h("div", { class: "tab-body" }, h("p", { class: "muted loading" }, "Loading…"));
@@ -48,7 +55,7 @@ export async function page({ warehouse, parts, query }, signal) {
     h(
       "nav",
       { class: "tabs", "aria-label": "Of this table" },
-      TABS.map(([key, label], index) => h("a", { href: hash("table", warehouse, namespace, name, key), "aria-current": index === at ? "page" : null }, label)),
+      tabs.map(([key, label], index) => h("a", { href: hash("table", warehouse, namespace, name, key), "aria-current": index === at ? "page" : null }, label)),
     ),
     body,
   );
@@ -56,7 +63,7 @@ export async function page({ warehouse, parts, query }, signal) {
     const loaded = await get(tablePath(table), { signal });
     badge.replaceWith(health(loaded.health.level, loaded.working));
     drawFacts(facts, loaded);
-    await TABS[at][2](Object.assign(loaded, { label: table.label }), body, { signal, query, extra: parts.slice(3) });
+    await tabs[at][2](Object.assign(loaded, { label: table.label }), body, { signal, query, extra: parts.slice(3) });
   } catch (error) {
     if (error.name !== "AbortError" && error.status !== 401) body.replaceChildren(problem(error));
   }
