@@ -19,6 +19,7 @@ class Options:
     """How a benchmark is run."""
 
     quick: bool = False
+    plots: Path | None = None  # the folder where a recorded run leaves plots of its own, as NAME-*.svg
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     if result.quick and result.record:
         parser.error("--record is for full runs, without --quick")
     figures: list[Figure] = []
-    options = Options(quick=result.quick)
+    options = Options(quick=result.quick, plots=result.record.with_suffix("") if result.record else None)
     for name, run in benchmarks.items():
         started = time.monotonic()
         measured = goals_for(run(options), options)

@@ -56,6 +56,8 @@ def _section(name: str, run: Json) -> str:
     lines += [f"Versions: {versions}."] if versions else []
     if any(figure["ratio"] for figure in run["figures"]):
         lines += ["", f"![{name}: ratios to the peers](benchmarks/{name}.svg)"]
+    for plot in sorted(RECORD.with_suffix("").glob(f"{name}-*.svg")):  # that the run has drawn itself
+        lines += ["", f"![{plot.stem.replace('-', ' ')}](benchmarks/{plot.name})"]
     return "\n".join([*lines, "", *_table(run["figures"]), ""])
 
 

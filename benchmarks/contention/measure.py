@@ -14,29 +14,33 @@ from benchmarks.catalog.measure import Sample
 from benchmarks.catalog.scenarios import Bench
 from benchmarks.catalog.servers import OURS, REFERENCE, both_on_sqlite
 from benchmarks.catalog.workload import Growing, contending
+from benchmarks.contention.clients import share_that_succeeds
 from benchmarks.contention.prepared import open_table, prepare, sending
 from benchmarks.load import Client, drive
 from benchmarks.report import Figure, Options, compare
 
 REBASED, REFUSED = f"{OURS}, rebase", f"{OURS}, no rebase"
 WRITERS = (1, 8, 32)
+CLIENTS = (8, 32)  # PyIceberg writers
 RELOADS = "loads after each 409"  # the writers of ours know an old head, and never load the table
 OVER_REFERENCE, OVER_EIGHT = 10.0, 1.0  # at 8 writers; 32 writers over 8
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure: rounds, and commits of each."""
+    """How long to measure: rounds, and commits of each; and how many appends each PyIceberg writer tries."""
 
     rounds: int
     commits: int
+    tries: int
 
     @classmethod
     def of(cls, options: Options) -> Plan:
-        return cls(1, 96) if options.quick else cls(5, 320)
+        return cls(1, 96, 2) if options.quick else cls(5, 320, 10)
 
 
 Samples = dict[tuple[str, int], list[Sample]]  # by what was measured, and the number of writers
+Shares = dict[tuple[str, int], float]  # percentages of appends that succeed, likewise
 
 
 def measure_all(options: Options) -> list[Figure]:
@@ -58,7 +62,18 @@ def measure_all(options: Options) -> list[Figure]:
             for writers in WRITERS:
                 for case, run in cases if round_number % 2 == 0 else reversed(cases):
                     samples.setdefault((case, writers), []).append(run(writers, plan.commits))
-    return make_figures(samples)
+        shares = measure_clients(ours, reference, plan.tries)
+    return [*make_figures(samples), *share_figures(shares)]
+
+
+def measure_clients(ours: Bench, reference: Bench, tries: int) -> Shares:
+    """What part of the appends of PyIceberg writers succeeds, without retries."""
+    cases = ((REBASED, ours, True), (REFUSED, ours, False), (REFERENCE, reference, False))
+    return {
+        (case, writers): share_that_succeeds(bench.server.address, writers, tries, rebases=rebases)
+        for writers in CLIENTS
+        for case, bench, rebases in cases
+    }
 
 
 def run_rebased(bench: Bench, writers: int, commits: int) -> Sample:
@@ -107,3 +122,15 @@ def make_figures(samples: Samples) -> list[Figure]:
     few, many = (median(REBASED, writers, "rate") for writers in (8, 32))
     over = compare("commits to one table, 32 writers, /s", many, few, f"{OURS}, 8 writers", goal=OVER_EIGHT)
     return [*figures, over]
+
+
+def share_figures(shares: Shares) -> list[Figure]:
+    """The percentage of appends that succeed; with rebase it is to be all of them."""
+    figures = []
+    for writers in CLIENTS:
+        ours = shares[REBASED, writers]
+        if ours < 100:
+            raise RuntimeError(f"of the appends of {writers} writers, {ours:.1f}% were rebased and committed")
+        label = f"PyIceberg appends that succeed, {writers} writers, %"
+        figures += [compare(label, ours, shares[peer, writers], peer) for peer in (REFERENCE, REFUSED)]
+    return figures

@@ -15,12 +15,14 @@ import pyarrow as pa
 
 import frazil.sinks
 from benchmarks.report import Figure, Options, compare
+from benchmarks.upkeep.plot import draw
 from benchmarks.upkeep.polling import poll_ms
 from frazil import Table, Upkeep, column, connect
 from frazil.client import FrazilCatalog
 from tools.own_server import own_server
 
 NAME = "lake.stream"
+PLOT = "upkeep-over-time.svg"
 ROWS = 10  # of a commit
 KEEP_DAYS = 120 / 86_400  # snapshots of the last two minutes
 WITHIN = round(1 / 1.1, 3)  # of the p99 without upkeep, as a part of that with: 10% more at most
@@ -62,10 +64,18 @@ def measure_all(options: Options, series: Path | None = None) -> list[Figure]:
     size = QUICK if options.quick else FULL
     without = measure_case(size.without_seconds, size, upkeep=False)
     kept = measure_case(size.seconds, size, upkeep=True)
-    if series is not None:
-        document = {"with upkeep": asdict(kept), "without": asdict(without)}
-        series.write_text(json.dumps(document) + "\n")
+    keep(kept, without, series=series, plots=options.plots)
     return [*figures_of(kept, without), compare(f"ms of a poll over {size.tables:,} tables", poll_ms(size.tables))]
+
+
+def keep(kept: Series, without: Series, *, series: Path | None, plots: Path | None) -> None:
+    """Writes what was measured over time to a file, and as a plot to a folder."""
+    document = {"with upkeep": asdict(kept), "without": asdict(without)}
+    if series is not None:
+        series.write_text(json.dumps(document) + "\n")
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        (plots / PLOT).write_text(draw(document))
 
 
 def figures_of(kept: Series, without: Series) -> list[Figure]:

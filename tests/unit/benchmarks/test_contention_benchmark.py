@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.catalog.measure import Sample
 from benchmarks.catalog.servers import REFERENCE
-from benchmarks.contention.measure import REBASED, REFUSED, RELOADS, WRITERS, Samples, make_figures
+from benchmarks.contention.measure import (
+    CLIENTS,
+    REBASED,
+    REFUSED,
+    RELOADS,
+    WRITERS,
+    Samples,
+    make_figures,
+    share_figures,
+)
 from benchmarks.report import Figure, Options, goals_for
 
 
@@ -28,3 +39,19 @@ def test_eight_writers_are_held_against_the_reference_and_32_against_eight() -> 
 def test_a_short_run_shows_no_goals() -> None:
     figures = make_figures(samples({1: 1.0, 8: 1.0, 32: 1.0}))
     assert goals(goals_for(figures, Options(quick=True))) == []
+
+
+def test_the_share_of_appends_that_succeed_is_shown_next_to_both_peers() -> None:
+    shares = {
+        (case, writers): share
+        for case, share in ((REBASED, 100.0), (REFUSED, 20.0), (REFERENCE, 10.0))
+        for writers in CLIENTS
+    }
+    figures = share_figures(shares)
+    assert [(figure.ours, figure.peer, figure.ratio) for figure in figures] == [(100, 10, 10), (100, 20, 5)] * 2
+
+
+def test_an_append_that_is_refused_although_appends_are_rebased_is_an_error() -> None:
+    shares = {(case, writers): 99.0 for case in (REBASED, REFUSED, REFERENCE) for writers in CLIENTS}
+    with pytest.raises(RuntimeError):
+        share_figures(shares)

@@ -104,6 +104,18 @@ def test_the_record_keeps_the_last_full_run_of_each_benchmark(tmp_path: Path) ->
     assert set(runs["read"]["versions"]) == {"pyarrow", "pyiceberg", "daft", "duckdb"}
 
 
+def test_a_recorded_run_has_a_folder_for_plots_of_its_own(tmp_path: Path) -> None:
+    seen: list[Path | None] = []
+
+    def run(options: Options) -> list[Figure]:
+        seen.append(options.plots)
+        return []
+
+    for arguments in (["--record", str(tmp_path / "record.json")], []):
+        main({"access": run}, arguments)
+    assert seen == [tmp_path / "record", None]
+
+
 def test_a_quick_run_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main({"x": lambda options: []}, ["--quick", "--record", str(tmp_path / "record.json")])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.upkeep.measure import Series, figures_of
+from benchmarks.upkeep.measure import Series, figures_of, keep
 from benchmarks.upkeep.plot import draw
 from benchmarks.upkeep.polling import poll_ms
 
@@ -69,3 +71,11 @@ def test_the_plot_is_an_image_with_a_line_for_each_case_and_measure() -> None:
 
 def test_a_poll_over_tables_that_have_not_changed_finds_none() -> None:
     assert poll_ms(50) > 0
+
+
+def test_a_recorded_run_leaves_its_plot_next_to_the_record(tmp_path: Path) -> None:
+    kept = series([5, 9, 6], [1.0, 1.2, 1.1], 0.05, 0.1)
+    keep(kept, kept, series=tmp_path / "series.json", plots=tmp_path / "benchmarks")
+    (plot,) = (tmp_path / "benchmarks").iterdir()
+    assert plot.name == "upkeep-over-time.svg"
+    assert plot.read_text() == draw(json.loads((tmp_path / "series.json").read_text()))
