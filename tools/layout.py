@@ -119,7 +119,11 @@ LAYOUT = (
     Package(
         "console",
         "web pages over the catalog: the routes of their JSON, and the files of the front end",
-        {"work": "queries and changes in child processes of the server, with the caller's rights"},
+        {
+            "work": "queries and changes in child processes of the server, with the caller's rights",
+            "project": "what the project in the server's folder declares, asked in a process of its own",
+            "pipelines": "the graph of pipelines and tables, laid out; states, runs, streams",
+        },
     ),
     Package("cli", "the commands: parse, call the library, print"),
 )

@@ -1,18 +1,24 @@
-"""Takes the pictures of docs/console.md, each page in both themes: `python -m tests.console.pictures`."""
+"""Takes the pictures of docs/console.md, each page in both themes: `python -m tests.console.pictures [NAME]...`."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from playwright.sync_api import Browser
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.console.lake import sales
 from tests.kit.browser import running_browser
 from tests.kit.console_tables import DAY_MS, add_tables, metadata, snapshot
+from tests.kit.project_lake import ProjectLake, copy_project
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "console"
 NAMES = (
@@ -27,6 +33,11 @@ PAGES = {
     "snapshots": "table/default/shop/sales/snapshots",
     "rows": "table/default/shop/sales/rows",
     "connect": "connect/default/spark",
+}
+PROJECT_PAGES = {
+    "pipelines": "pipelines/default/graph?node=table%1Fgold%1Frevenue&column=revenue",
+    "runs": "pipelines/default/runs",
+    "streams": "pipelines/default/streams",
 }
 
 
@@ -81,18 +92,47 @@ def named(rows: Any) -> Any:
     return rows.set_column(1, rows.schema.field(1), [names])
 
 
+def build_project(server: EmbeddedCatalog, folder: Path) -> None:
+    """The example project after a week of runs, with a stream."""
+    lake = ProjectLake(FrazilCatalog("lake", **server.properties), folder)
+    chance, now = random.Random(7), dt.datetime.now(dt.UTC)
+    for day in range(12, 0, -1):
+        began, rows = now - dt.timedelta(hours=9 * day), chance.randint(900, 2400)
+        facts = {"files": 3, "bytes": 48 * rows, "rows_in": rows + 3, "rows": rows, "seconds": rows / 160}
+        failed = {"error": "3 columns expected, got 2: landing/2026-07-11.csv, line 41"} if day == 5 else facts
+        lake.note("daily_sales", "lakehouse.sales", started_at=began, run_id=str(day), quarantined=day % 4, **failed)
+        later = began + dt.timedelta(minutes=4)
+        lake.note("gold.revenue", "gold.revenue", started_at=later, run_id=f"m{day}", rows=31, seconds=rows / 400)
+    lake.stream(24)
+    lake.add_sales()
+
+
+def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) -> None:
+    for theme in ("light", "dark"):
+        for name, address in pages.items():
+            page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
+            page.set_default_timeout(180_000)
+            page.goto(f"{server.uri}/#/{address}")
+            page.wait_for_load_state("networkidle" if name != "streams" else "load")
+            page.wait_for_timeout(300 if name != "streams" else 4000)  # it looks again every few seconds
+            page.screenshot(path=FOLDER / f"{name}-{theme}.png")
+            page.close()
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    with running_catalog(routes_of=["frazil.console"]) as server, running_browser() as browser:
-        build(server)
-        for theme in ("light", "dark"):
-            for name, address in PAGES.items():
-                page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
-                page.goto(f"{server.uri}/#/{address}")
-                page.wait_for_load_state("networkidle")
-                page.wait_for_timeout(300)
-                page.screenshot(path=FOLDER / f"{name}-{theme}.png")
-                page.close()
+    wanted = sys.argv[1:] or [*PAGES, *PROJECT_PAGES]
+    ours, of_project = ({name: pages[name] for name in wanted if name in pages} for pages in (PAGES, PROJECT_PAGES))
+    with running_browser() as browser, TemporaryDirectory() as temporary:
+        if ours:
+            with running_catalog(routes_of=["frazil.console"]) as server:
+                build(server)
+                take(browser, server, ours)
+        if of_project:
+            folder = copy_project(Path(temporary) / "sales")
+            with running_catalog(routes_of=["frazil.console"], project=folder) as server:
+                build_project(server, folder)
+                take(browser, server, of_project)
 
 
 if __name__ == "__main__":

@@ -350,14 +350,16 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
     return {"method": "GET", "region": "us-east-1", "uri": uri, "headers": headers, "properties": {"token": token}}
 
 
-PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes")  # of the page of a table
+# of the page of a table
+PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs")
+PAGES = ("tables", "connect", "pipelines", "pipelines/states")
 
 
 def open_console(lake: Lake, tokens: list[str]) -> None:
     """Every page's answer, and requests for pages with tokens where they do not belong."""
     root, api = lake.keys["root"], "/console/api"
     tables = [f"{api}/{name}/namespaces/ns/tables/t" for name in ("default", "signing")]
-    lists = [f"{api}/{name}/{page}" for name in ("default", "signing", "broken") for page in ("tables", "connect")]
+    lists = [f"{api}/{name}/{page}" for name in ("default", "signing", "broken") for page in PAGES]
     parts = [f"{table}{part}" for table in tables for part in ("", *PARTS)]
     for path in ("/", f"{api}/session", f"{api}/audit", *lists, *parts):
         assert lake.run.note_answer(lake.ask("GET", path, root)).status_code == 200, path

@@ -138,6 +138,7 @@ def guarded_catalog(
     storage: Mapping[str, StorageProfile] | None = None,
     allow_overlap: bool = False,
     routes_of: Sequence[str] = (),
+    project: Path | None = None,
 ) -> Iterator[Guarded]:
     """A catalog with authentication, two warehouses, and a client of the role admin."""
     with operator(database, folder / "pepper") as owner:
@@ -152,6 +153,7 @@ def guarded_catalog(
             storage=storage,
             allow_overlap=allow_overlap,
             routes_of=routes_of,
+            project=project,
         ) as server:
             admin = Client(server.uri, session=bearer_session(token))
             guarded = Guarded(database=owner.database, pepper=owner.pepper, server=server, admin=admin)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from zlib import crc32
@@ -107,6 +108,7 @@ class Context:
     body_quota: Quota | None = field(init=False)
     plan_quota: Quota | None = field(init=False)
     appends: Appends = field(default_factory=Appends)
+    project: Path | None = None  # the folder whose lakehouse.py the console shows
     behind_proxy: bool = False  # the address of a client is the last one of X-Forwarded-For
     searches: BoundedSemaphore | None = field(init=False)  # how many run at a time; None: none are served
     options: str = field(default="", repr=False)  # `ServerOptions` as JSON, for further processes of this server

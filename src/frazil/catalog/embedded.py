@@ -59,6 +59,7 @@ def running_catalog(
     secret_key: str | None = None,
     storage: Mapping[str, StorageProfile] | None = None,
     routes_of: Sequence[str] = (),
+    project: str | Path | None = None,
 ) -> Iterator[EmbeddedCatalog]:
     """A catalog that runs as long as the block. Without a folder everything is temporary and is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="frazil-catalog-") as temporary:
@@ -77,6 +78,7 @@ def running_catalog(
             secret_key=secret_key,
             storage=storage or {},
             routes_of=routes_of,
+            project=str(project) if project is not None else None,
         )
         app = build_app(options)
         with serving(app) as port:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from frazil.catalog.context import Context
     from frazil.catalog.http import Request
+    from frazil.catalog.names import Name
     from frazil.catalog.owned import OwnPlaces
     from frazil.catalog.warehouse import MetadataFiles, Warehouse, Warehouses
     from frazil.config import Limits
@@ -237,8 +238,10 @@ def open_served(
     limit: int,
     most_columns: int | None = None,
     check: Callable[[], None] | None = None,
+    name: Name | None = None,
 ) -> ServedScan:
-    """A scan of the first rows and columns of the request's table, as of a snapshot with its columns, or as it is now.
+    """A scan of the first rows and columns of the request's table, as of a snapshot with its columns, or as it is now;
+    with `name`, of another table that the caller may read.
 
     `check` is called between batches and files, and stops the scan when it raises; by default when the client has left.
     """
@@ -246,7 +249,7 @@ def open_served(
     from frazil.catalog.owned import manifests_of
     from frazil.scan.planning import Files, ScanRequest, Source
 
-    state, own = open_table(ctx, request)
+    state, own = open_table(ctx, request, name)
     schema_id = state.current_schema_id
     if snapshot_id is not None:
         snapshot = as_bad_request(lambda: state.snapshot(snapshot_id))

@@ -84,6 +84,7 @@ class ServerOptions:
     secret_key_file: str | None = None  # that holds it, instead
     upkeep: UpkeepSettings | None = None  # how a process next to the server maintains tables; None: there is none
     routes_of: Sequence[str] = ()  # modules whose ROUTES the server has besides its own
+    project: str | None = None  # the folder whose lakehouse.py the console shows, once there is one
 
     def to_json(self) -> str:
         """The options for another process of this server. They hold passwords: they travel through pipes."""
@@ -158,6 +159,7 @@ def open_context(options: ServerOptions, bound: str = "127.0.0.1") -> Context:
         telemetry=telemetry,
         appends=appends,
         hosts=HostGuard(bound, options.allowed_hosts, host=options.host),
+        project=Path(options.project) if options.project is not None else None,
         pepper=pepper,
         behind_proxy=options.behind_proxy,
         tokens=open_tokens(options, pepper),

@@ -166,6 +166,7 @@ def _options(
         secret_key=settings.secret_keys[0],
         secret_key_file=settings.secret_keys[1],
         routes_of=("frazil.console",) if settings.console else (),
+        project=str(Path.cwd()),
     )
 
 

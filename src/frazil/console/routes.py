@@ -14,6 +14,7 @@ from frazil.console.files import show_files
 from frazil.console.indexes import list_indexes
 from frazil.console.listing import list_tables
 from frazil.console.partitions import show_partitions
+from frazil.console.pipelines import list_runs, show_pipelines, show_states
 from frazil.console.rows import show_rows
 from frazil.console.session import show_session
 from frazil.console.snapshots import list_snapshots
@@ -24,6 +25,7 @@ _API = "/console/api"
 _IN = f"{_API}/{{prefix}}"
 _TABLE = f"{_IN}/namespaces/{{namespace}}/tables/{{table}}"
 _READ = on_relation(Privilege.READ)
+_SEEN = on_warehouse(Privilege.DISCOVER)
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", "showConsole", serve_page, PUBLIC, quick=True),
@@ -31,8 +33,10 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/console/static/{file}", "getConsoleFile", serve_file, PUBLIC, quick=True),
     Route("GET", f"{_API}/session", "getConsoleSession", show_session, AUTHENTICATED),
     Route("GET", f"{_API}/audit", "listConsoleAuditLog", list_records, on_server(Privilege.MANAGE)),
-    Route("GET", f"{_IN}/tables", "listConsoleTables", list_tables, on_warehouse(Privilege.DISCOVER), stops=True),
-    Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, on_warehouse(Privilege.DISCOVER)),
+    Route("GET", f"{_IN}/tables", "listConsoleTables", list_tables, _SEEN, stops=True),
+    Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, _SEEN),
+    Route("GET", f"{_IN}/pipelines", "showConsolePipelines", show_pipelines, _SEEN, stops=True),
+    Route("GET", f"{_IN}/pipelines/states", "showConsoleStates", show_states, _SEEN, stops=True),
     Route("GET", _TABLE, "showConsoleTable", show_table, _READ),
     Route("GET", f"{_TABLE}/snapshots", "listConsoleSnapshots", list_snapshots, _READ),
     Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),
@@ -41,4 +45,5 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_TABLE}/metadata", "showConsoleMetadata", show_tree, _READ, stops=True),
     Route("GET", f"{_TABLE}/indexes", "listConsoleIndexes", list_indexes, _READ, stops=True),
     Route("GET", f"{_TABLE}/compaction", "showConsoleCompaction", show_compaction, _READ, stops=True),
+    Route("GET", f"{_TABLE}/runs", "listConsoleRuns", list_runs, _READ, stops=True),
 )

@@ -27,6 +27,8 @@ ABOVE: dict[str, str] = {"listConsoleAuditLog": "manage"}
 NEEDS = {
     "listConsoleTables": "discover",
     "showConsoleConnections": "discover",
+    "showConsolePipelines": "discover",
+    "showConsoleStates": "discover",
     "showConsoleTable": "read",
     "listConsoleSnapshots": "read",
     "showConsoleRows": "read",
@@ -35,6 +37,7 @@ NEEDS = {
     "showConsoleCompaction": "read",
     "showConsoleMetadata": "read",
     "listConsoleIndexes": "read",
+    "listConsoleRuns": "read",
 }
 BODIES: dict[str, Callable[[str, str], Any]] = {}  # of requests that have one, about a table of a namespace
 

@@ -40,6 +40,7 @@ from frazil.errors import (
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
+    from frazil.catalog.names import Name
     from frazil.catalog.owned import OwnPlaces
     from frazil.config import Limits
     from frazil.scan.planning import ParsedFilter, Planner, TableState
@@ -104,8 +105,10 @@ def fetch_scan_tasks(ctx: Context, request: Request) -> Response:
     return json_response(planned.to_json(page, planned.tasks(page)))
 
 
-def open_table(ctx: Context, request: Request) -> tuple[TableState, OwnPlaces | None]:
-    """The table of a request, as it is now, and the places in which its files are read for this caller."""
+def open_table(ctx: Context, request: Request, name: Name | None = None) -> tuple[TableState, OwnPlaces | None]:
+    """The table of a request, or another one, as it is now, and the places in which its files are read for this
+    caller.
+    """
     if not can_plan():
         raise NotSupported(
             "This server cannot plan scans: pyarrow is not installed",
@@ -114,7 +117,7 @@ def open_table(ctx: Context, request: Request) -> tuple[TableState, OwnPlaces | 
     from frazil.catalog.owned import own_places
     from frazil.scan.planning import TableState
 
-    name = request.name()
+    name = name or request.name()
     relation = find_relation(ctx.database.read(), ctx.warehouse(request), name, "table")
     metadata = load_current(ctx, name, relation).metadata
     return TableState(str(name), metadata), own_places(ctx, request, name, metadata)

@@ -26,6 +26,7 @@ export function s(tag, attributes, ...children) {
 const PATHS = {
   tables: "M3 5h14v10H3zM3 8.5h14M8 8.5V15",
   sql: "M4 6l4 4-4 4M10 14h6",
+  pipelines: "M3 4h5v4H3zM12 3h5v4h-5zM12 13h5v4h-5zM8 6h2.5M10.5 5H12M10.5 5v10H12",
   connect: "M8 12l4-4M7 9l-2 2a2.8 2.8 0 0 0 4 4l2-2M13 11l2-2a2.8 2.8 0 0 0-4-4L9 7",
   audit: "M5 3h10v14H5zM7.5 7h5M7.5 10h5M7.5 13h3",
   search: "M9 14A5 5 0 1 0 9 4a5 5 0 0 0 0 10zM12.7 12.7L16 16",

@@ -12,6 +12,7 @@ const KEYS = [
   ["Enter", "Open the row"],
   ["Esc", "Clear the search, then go back"],
   ["g t", "Tables"],
+  ["g p", "Pipelines"],
   ["[  ]", "Previous and next tab"],
   ["r", "Load again"],
   ["t", "Light or dark"],
@@ -57,7 +58,7 @@ export function drawNav(current) {
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
-export const PAGES = [["tables", "Tables"], ["connect", "Connect"]];
+export const PAGES = [["tables", "Tables"], ["pipelines", "Pipelines"], ["connect", "Connect"]];
 const OPERATOR_PAGES = [["audit", "Audit log"]]; // for those who manage the server
 
 export function hash(...parts) {
@@ -115,6 +116,7 @@ function onKey(event) {
   pending = null;
   if (key === "g") pending = "g";
   else if (key === "g t") go("tables", state.warehouse);
+  else if (key === "g p") go("pipelines", state.warehouse);
   else if (key === "?") openHelp();
   else if (handlers[key]) handlers[key](event);
   else if (key === "t") toggleTheme();

@@ -1,0 +1,15 @@
+"""The pipelines page: the graph of sources, pipelines, models and tables, its states, runs and streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from frazil.console.pipelines.page import list_runs, show_pipelines, show_states
+    from frazil.console.pipelines.sight import Sight
+
+__all__ = ["Sight", "list_runs", "show_pipelines", "show_states"]
+
+__getattr__ = lazy_names(__name__)

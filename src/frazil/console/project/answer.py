@@ -1,0 +1,94 @@
+"""Answers a question about a project: `python -m frazil.console.project.answer FOLDER`, with the question as JSON on
+standard input. The program that the server starts for it; project code runs here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from frazil.errors import FrazilError
+from frazil.project import load_project
+
+if TYPE_CHECKING:
+    from frazil.config import Settings
+    from frazil.pipelines import Pipeline
+    from frazil.pipelines.models import Model
+
+MOST_CHARACTERS = 4_000  # of an error
+Json = dict[str, Any]
+
+
+def describe(folder: Path, _question: Mapping[str, Any]) -> Json:
+    """What the project declares: its graph as `frazil graph --columns --output json` has it, and its tables."""
+    from frazil.config import load_settings
+    from frazil.ownership import project_name
+    from frazil.pipelines.graph import as_json, trace_columns
+
+    project = load_project(folder)
+    graph = project.graph
+    lineage = trace_columns(graph, project.models, project.tables) if project.models else {}
+    targets = {pipeline.target.name: pipeline.target for pipeline in project.pipelines}
+    tables = targets | {table.name: table for table in project.tables}
+    return {
+        "name": project_name(load_settings(folder=folder), folder),
+        "graph": as_json(graph, None, lineage),
+        "tables": {name: [column.name for column in table.columns] for name, table in tables.items()},
+    }
+
+
+def find_states(folder: Path, question: Mapping[str, Any]) -> Json:
+    """The states of the nodes in question, as `frazil graph --state` has them; no Spark starts."""
+    from frazil.client import catalog_properties
+    from frazil.lake import open_catalog
+    from frazil.pipelines.graph import StateFinder
+
+    project, settings, wanted = load_project(folder), _settings(folder, question), set(question["nodes"])
+    every: list[Pipeline | Model] = [*project.pipelines, *project.models]
+    graph = project.graph
+    part = graph.part(node for node in graph.nodes if node.name in wanted)
+    declared, now_ms = {each.name: each for each in every}, int(time.time() * 1000)
+    finder = StateFinder(
+        part, declared, open_catalog(settings), folder, now_ms, io_properties=catalog_properties(settings)
+    )
+    return {"states": {name: state.as_json() for name, state in finder.find().items()}}
+
+
+def _settings(folder: Path, question: Mapping[str, Any]) -> Settings:
+    """The project's settings, with this server as the catalog and the caller's token."""
+    from frazil.config import load_settings
+
+    flags = {f"catalog.{name}": question[name] for name in ("uri", "warehouse", "token") if question.get(name)}
+    return load_settings(flags=flags, folder=folder)
+
+
+QUESTIONS: Mapping[str, Callable[[Path, Mapping[str, Any]], Json]] = {"describe": describe, "states": find_states}
+
+
+def answer(folder: Path, question: Mapping[str, Any]) -> Json:
+    """The answer, or the error's text."""
+    try:
+        return QUESTIONS[question["ask"]](folder, question)
+    except FrazilError as exc:
+        text = f"{exc.message}\n{exc.hint}" if exc.hint else exc.message
+        return {"error": text[:MOST_CHARACTERS]}
+    except Exception as exc:  # project code may raise anything
+        return {"error": f"{type(exc).__name__}: {exc}"[:MOST_CHARACTERS]}
+
+
+def main() -> None:
+    """Answers; what project code prints goes to standard error, for standard output is the answer's."""
+    folder, question = Path(sys.argv[1]), orjson.loads(sys.stdin.buffer.read())
+    with os.fdopen(os.dup(1), "wb") as output:
+        os.dup2(2, 1)
+        output.write(orjson.dumps(answer(folder, question), default=str))
+
+
+if __name__ == "__main__":
+    main()
