@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,6 +148,20 @@ def test_runs_need_the_right_to_read_them(guarded: Guarded) -> None:
     assert reader.raw("GET", path).status == 403
     guarded.grant("read", table("sales__runs", "lakehouse"), "reader")
     assert reader.raw("GET", path).body == {"runs": []}, "it is empty"
+
+
+def test_states_are_asked_of_this_server_whatever_the_host_header_says(guarded: Guarded) -> None:
+    """A process that listens on another port of the loopback interface would get the token, and could answer."""
+    token = {"authorization": str(guarded.admin.session.headers["Authorization"])}
+    asked = [requests.get(f"{guarded.server.uri}{API}/states", headers=token, timeout=120).json()]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        headers = {**token, "host": f"localhost:{other.getsockname()[1]}"}
+        asked.append(requests.get(f"{guarded.server.uri}{API}/states", headers=headers, timeout=120).json())
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    assert asked[0] == asked[1]
+    assert "the columns are id int64, data string" in asked[0]["error"]  # those of the table in this catalog
 
 
 def test_pages_of_other_sites_start_no_process(guarded: Guarded, project: Path) -> None:

@@ -232,6 +232,7 @@ class CatalogApp:
             request_id = self._request_id(headers)
             request = Request(scope["method"], scope["path"], {}, scope["query_string"], headers)
             request.request_id, request.address = request_id, (scope["client"] or ("",))[0]
+            request.served_at = scope.get("server") or request.served_at
             if self.ctx.behind_proxy:
                 request.address = client_address(request.address, headers)
             route, response = await self._answer(scope, request, receive, share)

@@ -20,7 +20,7 @@ from frazil.catalog.appends.state import Appends
 from frazil.catalog.bodies import Budget
 from frazil.catalog.guard import Guard
 from frazil.catalog.http import Request
-from frazil.catalog.origins import HostGuard
+from frazil.catalog.origins import HostGuard, local_uri
 from frazil.catalog.storage import Signer, Vendor
 from frazil.catalog.storage.stored import StoredWarehouses
 from frazil.catalog.store.database import Database
@@ -131,6 +131,11 @@ class Context:
     def uri(self, request: Request) -> str:
         """Where the client of a request reaches this server."""
         return self.public_uri or f"{self.scheme}://{request.header(b'host') or 'localhost'}"
+
+    def local_uri(self, request: Request) -> str:
+        """Where a process of this machine reaches this server."""
+        tls = self.scheme == "https" and not self.behind_proxy
+        return local_uri(request.served_at, request.header(b"host") or "", tls=tls)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.of_request(request)

@@ -72,6 +72,7 @@ class Request:
     mentioned: tuple[str, ...] = ()  # what it is about besides, for the audit log, as the three below
     operation: str = ""
     address: str = ""  # of the client, or of the proxy in front
+    served_at: tuple[str, int] = ("127.0.0.1", 0)  # the address and port of this server that it came to
     request_id: bytes = b""
     # the caller is known by what is remembered of the version below: the operation must compare it (Gate.confirm)
     assumed: bool = False

@@ -94,6 +94,20 @@ def host_name(text: str) -> str | None:
     return match[1].strip("[]").rstrip(".").lower() if match else None
 
 
+def local_uri(served_at: tuple[str, int], host: str, *, tls: bool) -> str:
+    """Where a process of this machine reaches this server: at the address that a request came to. A client may write
+    any of the server's names into its Host header, and any port: only the name counts, where a certificate needs one.
+
+    >>> local_uri(("127.0.0.1", 8181), "localhost:9", tls=False), local_uri(("::1", 8181), "", tls=False)
+    ('http://127.0.0.1:8181', 'http://[::1]:8181')
+    >>> local_uri(("10.0.0.5", 8181), "lake.example.org:9", tls=True), local_uri(("10.0.0.5", 8181), "[::1]", tls=True)
+    ('https://lake.example.org:8181', 'https://[::1]:8181')
+    """
+    address, port = served_at
+    name = (host_name(host) or "localhost") if tls else address
+    return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
+
+
 def client_address(peer: str, headers: Headers) -> str:
     """The address of the client as the proxy in front says it: the last hop, which the proxy itself has added. What
     stands before it is written by the client.

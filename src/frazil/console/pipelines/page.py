@@ -169,7 +169,7 @@ def connection(ctx: Context, request: Request) -> dict[str, str | None]:
     scheme, _, token = (request.header(b"authorization") or "").partition(" ")
     is_token = ctx.gate.on and scheme.lower() == "bearer"
     return {
-        "uri": ctx.uri(request),
+        "uri": ctx.local_uri(request),
         "warehouse": ctx.warehouse(request).name,
         "token": token.strip() if is_token else None,
     }
