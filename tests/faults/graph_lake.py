@@ -107,6 +107,7 @@ class GraphLake(Runners):
             if not by_call:
                 time.sleep(self.chance.uniform(0, LONGEST_RUN_SECONDS))
                 runner.process.kill()
+                runner.process.wait()  # also if it has answered before: it is not used again
             killed = not runner.answer()
         self.done["kill"] += killed
         return killed
