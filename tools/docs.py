@@ -7,13 +7,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools import api_reference, bench_page, cli_reference, engine_matrix, layout, readme, requirements
+from tools import (
+    api_reference,
+    bench_page,
+    cli_reference,
+    diagrams,
+    engine_matrix,
+    layout,
+    readme,
+    requirements,
+    rest_reference,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     "README.md": readme.render_page,
     "docs/requirements.md": requirements.render_page,
     "docs/api.md": api_reference.render_page,
+    "docs/rest.md": rest_reference.render_page,
     "docs/cli.md": cli_reference.render_page,
     "docs/engine-matrix.md": engine_matrix.render_page,
     "docs/architecture.md": layout.render_page,
