@@ -35,7 +35,7 @@ PAGES = {
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    files = {name: render() for name, render in PAGES.items()} | bench_page.plots()
+    files = {name: render() for name, render in PAGES.items()} | bench_page.plots() | diagrams.plots()
     for name, text in files.items():
         page = ROOT / name
         if check and (not page.exists() or page.read_text(encoding="utf-8") != text):
