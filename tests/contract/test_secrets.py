@@ -355,6 +355,25 @@ PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metada
 PAGES = ("tables", "connect", "pipelines", "pipelines/states")
 
 
+# notes the arguments of the process that it runs in
+PROJECT = """\
+from pathlib import Path
+from frazil import model
+Path("arguments.txt").write_bytes(Path("/proc/self/cmdline").read_bytes())
+m = model("ns.m", "SELECT id FROM ns.t")
+"""
+
+
+def open_project(lake: Lake) -> None:
+    """The pages of a project: its code runs in a process that gets the token of the caller."""
+    (lake.folder / "lakehouse.py").write_text(PROJECT)
+    page = "/console/api/default/pipelines"
+    for path in (f"{page}?declared=wait", f"{page}/states"):
+        answer = lake.run.note_answer(lake.ask("GET", path, lake.keys["root"]))
+    assert answer.json()["states"].keys() == {"ns.m"}
+    assert "answer" in (lake.folder / "arguments.txt").read_text()
+
+
 def open_console(lake: Lake, tokens: list[str]) -> None:
     """Every page's answer, and requests for pages with tokens where they do not belong."""
     root, api = lake.keys["root"], "/console/api"
@@ -509,6 +528,7 @@ def test_no_secret_is_in_any_output(
     fail_in_python(lake)
     lake.run.note_answer(lake.ask("GET", "/metrics", lake.keys["root"]))
     open_console(lake, tokens)
+    open_project(lake)
     break_servers(lake, capsys)
     note_files(lake)
     assert lake.run.leaks() == []
