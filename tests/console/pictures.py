@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
@@ -33,7 +33,18 @@ PAGES = {
     "snapshots": "table/default/shop/sales/snapshots",
     "rows": "table/default/shop/sales/rows",
     "connect": "connect/default/spark",
+    "sql": "sql/default",
+    "sql-chart": "sql/default",
+    "sql-scans": "sql/default",
 }
+QUERY = """-- revenue of the first orders, by hour
+SELECT date_trunc('hour', ordered_at) AS hour,
+       count(*) AS orders,
+       sum(amount) AS revenue
+FROM shop.sales
+WHERE order_id < 'o-002000'
+GROUP BY ALL ORDER BY hour"""
+VIEWS = {"sql": "Rows", "sql-chart": "Chart", "sql-scans": "Scans"}
 PROJECT_PAGES = {
     "pipelines": "pipelines/default/graph?node=table%1Fgold%1Frevenue&column=revenue",
     "runs": "pipelines/default/runs",
@@ -115,8 +126,19 @@ def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) ->
             page.goto(f"{server.uri}/#/{address}")
             page.wait_for_load_state("networkidle" if name != "streams" else "load")
             page.wait_for_timeout(300 if name != "streams" else 4000)  # it looks again every few seconds
+            if name in VIEWS:
+                run_query(page, VIEWS[name])
             page.screenshot(path=FOLDER / f"{name}-{theme}.png")
             page.close()
+
+
+def run_query(page: Page, view: str) -> None:
+    """Runs a query on the page for SQL, and opens a view of the result."""
+    page.get_by_label("SQL", exact=True).fill(QUERY)
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("status").filter(has_text="rows,").wait_for()
+    page.get_by_role("button", name=view, exact=True).click()
+    page.wait_for_timeout(500)
 
 
 def main() -> None:

@@ -84,7 +84,8 @@ def test_details_of_a_table_need_read_and_are_missing_for_who_may_not_see_it(gua
 def test_every_route_of_data_needs_a_known_caller() -> None:
     data = [route for route in ROUTES if "/api/" in route.template]
     assert [route.endpoint for route in data if not route.needs.authenticated] == []
-    assert [route.endpoint for route in ROUTES if route.method not in ("GET", "HEAD")] == [], "pages change nothing"
+    changing = [route.operation for route in ROUTES if route.method not in ("GET", "HEAD") and not route.stops]
+    assert changing == [], "pages change nothing"
 
 
 def test_grants_are_shown_to_who_manages_the_table(guarded: Guarded, watch: OpenPage) -> None:

@@ -1,6 +1,7 @@
 """The routes of the console: its files, which anyone may load, and its JSON, for callers that the gate lets pass.
 
-Everything here reads. The pages take from the REST API what it has; these routes have the rest.
+Routes with POST do their work in child processes (work/). The pages take from the REST API what it has; these routes
+have the rest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from frazil.console.indexes import list_indexes
 from frazil.console.listing import list_tables
 from frazil.console.partitions import show_partitions
 from frazil.console.pipelines import list_runs, show_pipelines, show_states
+from frazil.console.queries import prepare_queries, run_sql, write_csv
 from frazil.console.rows import show_rows
 from frazil.console.session import show_session
 from frazil.console.snapshots import list_snapshots
@@ -37,6 +39,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, _SEEN),
     Route("GET", f"{_IN}/pipelines", "showConsolePipelines", show_pipelines, _SEEN, stops=True),
     Route("GET", f"{_IN}/pipelines/states", "showConsoleStates", show_states, _SEEN, stops=True),
+    Route("POST", f"{_IN}/query", "runConsoleQuery", run_sql, _SEEN, stops=True),
+    Route("POST", f"{_IN}/query/csv", "writeConsoleCsv", write_csv, _SEEN, stops=True),
+    Route("POST", f"{_IN}/query/prepare", "prepareConsoleQueries", prepare_queries, _SEEN, stops=True),
     Route("GET", _TABLE, "showConsoleTable", show_table, _READ),
     Route("GET", f"{_TABLE}/snapshots", "listConsoleSnapshots", list_snapshots, _READ),
     Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),

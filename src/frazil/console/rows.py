@@ -154,13 +154,15 @@ def cut(value: Any) -> str | None:
     """
     if value is None:
         return None
-    text = _text(value)
+    text = show_value(value)
     if len(text) <= MOST_CHARACTERS or isinstance(value, bytes):
         return text
     return f"{text[:MOST_CHARACTERS]}… ({len(text)} characters)"
 
 
-def _text(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """A value as text. Bytes are cut."""
+    """A value as text; bytes are cut."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, bytes):
@@ -173,5 +175,5 @@ def _text(value: Any) -> str:
     if isinstance(value, datetime | date | time_of_day):
         return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, list | dict | tuple):
-        return _text(json.dumps(value, default=_text, ensure_ascii=False))
+        return show_value(json.dumps(value, default=show_value, ensure_ascii=False))
     return str(value)

@@ -21,6 +21,7 @@ class Facts(TypedDict, total=False):
     ref: str | None  # a branch or tag
     path: str | None  # a file, folder or location
     line: int | None  # a line of that file
+    offset: int | None  # where in the text of a query, in bytes
     pipeline: str | None
     part: str | None  # a part of a sink, which has a progress of its own
     source: str | None  # a source partition
@@ -45,6 +46,7 @@ class FrazilError(Exception):
     ref: str | None = None
     path: str | None = None
     line: int | None = None
+    offset: int | None = None
     pipeline: str | None = None
     part: str | None = None
     source: str | None = None

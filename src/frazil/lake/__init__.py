@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from frazil.lake.lake import Lake, QueryEngine, connect
     from frazil.lake.printing import is_number as is_number
     from frazil.lake.printing import print_rows as print_rows
+    from frazil.lake.query import open_query as open_query
     from frazil.lake.result import Result
     from frazil.lake.table import LakeTable
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -63,9 +64,38 @@ def run_query(
     `scans` are rows that the query names without a namespace. All tables are read as they were at one moment; in an
     environment, on its branch where there is one.
     """
-    tables, resolved = _resolve_at_once(LakeMoment(lake), sql, open_table, at=at, env=env, scans=scans or {})
+    return open_query(lake, sql, open_table, at=at, env=env, scans=scans).rows
+
+
+@dataclass(frozen=True)
+class OpenQuery:
+    """A query that runs: its rows, and what it reads for them."""
+
+    rows: pa.RecordBatchReader
+    tables: QueryTables
+
+    @property
+    def scans(self) -> list[RowScan]:
+        """The scans that DuckDB has asked tables for so far, with the columns and filters that it needs."""
+        return [scan for dataset in self.tables.datasets for scan in getattr(dataset, "asked", ())]
+
+
+def open_query(
+    lake: LakeAccess,
+    sql: str,
+    open_table: OpenTable,
+    *,
+    at: Named | None = None,
+    env: str | None = None,
+    scans: Mapping[str, RowScan] | None = None,
+    settings: Mapping[str, str | int | bool] | None = None,
+) -> OpenQuery:
+    """As `run_query`, for callers that also ask what was read. `settings` are DuckDB's: memory, threads."""
+    tables, resolved = _resolve_at_once(
+        LakeMoment(lake), sql, open_table, at=at, env=env, scans=scans or {}, settings=settings or {}
+    )
     with _closed_on_error(tables):
-        return _closing(tables.con.execute(resolved).to_arrow_reader(BATCH_ROWS), tables)
+        return OpenQuery(_closing(tables.con.execute(resolved).to_arrow_reader(BATCH_ROWS), tables), tables)
 
 
 def _resolve_at_once(
@@ -76,10 +106,11 @@ def _resolve_at_once(
     at: Named | None,
     env: str | None,
     scans: Mapping[str, RowScan],
+    settings: Mapping[str, str | int | bool],
 ) -> tuple[QueryTables, str]:
     """The tables of a query and its text for DuckDB; if a table changes meanwhile, all of it is resolved once more."""
     for number in count(1):
-        tables = QueryTables(moment, connect_closed(), at, open_table, env)
+        tables = QueryTables(moment, connect_closed(**settings), at, open_table, env)
         for name, scan in scans.items():
             tables.register(name, scan)
         with _closed_on_error(tables):
@@ -148,8 +179,10 @@ class QueryTables:
                 raise QueryError(
                     "only SELECT can be run here: a query reads and changes nothing", hint=hint, problem="not-a-select"
                 )
+            position = tree.get("position")
             raise QueryError(
-                f"the query cannot be understood: {tree.get('error_message')}{_place(sql, tree.get('position'))}"
+                f"the query cannot be understood: {tree.get('error_message')}{_place(sql, position)}",
+                offset=int(position) if position and position.isdigit() else None,
             )
         if not tree["statements"]:
             raise QueryError("the query is empty", problem="empty")
@@ -304,7 +337,10 @@ class QueryTables:
         failed = next((dataset.failed for dataset in self.datasets if dataset.failed is not None), None)
         if failed is not None:
             return failed
-        said = first_line(exc)
+        said = first_line(exc).partition(" Possible solutions:")[0].partition(" Database is launched")[0]
+        if isinstance(exc, duckdb.OutOfMemoryException):
+            hint = "aggregate or filter earlier, or select fewer columns"
+            return QueryError(f"the query needs more memory than it may use: {said}", hint=hint, problem="memory")
         if isinstance(exc, duckdb.PermissionException):
             return QueryError(
                 f"a query reads the lake's tables, and no files: {said}",

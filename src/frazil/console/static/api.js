@@ -3,9 +3,10 @@
 const TOKEN = "frazil.token";
 
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, details = null) {
     super(message);
     this.status = status;
+    this.details = details; // what else the server says: a hint, the place in a query
     this.title = { 401: "Not signed in", 403: "Not allowed", 404: "Not found" }[status] ?? "Request failed";
   }
 }
@@ -55,7 +56,7 @@ async function answer(response) {
     // not JSON: a proxy in front, say
   }
   if (response.ok && body !== null) return body;
-  const error = new ApiError(response.status, body?.error?.message ?? `The server answered ${response.status}`);
+  const error = new ApiError(response.status, body?.error?.message ?? `The server answered ${response.status}`, body?.error);
   throw response.status === 401 ? refused(error) : error;
 }
 

@@ -1,5 +1,6 @@
 // Charts of uPlot in the colours of the page. A canvas says nothing to a screen reader: show the numbers elsewhere, too.
 
+import "./language.js"; // before uPlot
 import uPlot from "./uplot.esm.js";
 import { h } from "./dom.js";
 

@@ -13,6 +13,7 @@ const KEYS = [
   ["Esc", "Clear the search, then go back"],
   ["g t", "Tables"],
   ["g p", "Pipelines"],
+  ["g s", "SQL"],
   ["[  ]", "Previous and next tab"],
   ["r", "Load again"],
   ["t", "Light or dark"],
@@ -58,7 +59,7 @@ export function drawNav(current) {
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
-export const PAGES = [["tables", "Tables"], ["pipelines", "Pipelines"], ["connect", "Connect"]];
+export const PAGES = [["tables", "Tables"], ["pipelines", "Pipelines"], ["sql", "SQL"], ["connect", "Connect"]];
 const OPERATOR_PAGES = [["audit", "Audit log"]]; // for those who manage the server
 
 export function hash(...parts) {
@@ -117,6 +118,7 @@ function onKey(event) {
   if (key === "g") pending = "g";
   else if (key === "g t") go("tables", state.warehouse);
   else if (key === "g p") go("pipelines", state.warehouse);
+  else if (key === "g s") go("sql", state.warehouse);
   else if (key === "?") openHelp();
   else if (handlers[key]) handlers[key](event);
   else if (key === "t") toggleTheme();

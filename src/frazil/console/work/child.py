@@ -38,9 +38,10 @@ from frazil.errors import FrazilError
 from frazil.logs import hide_tokens
 
 log = logging.getLogger("frazil.console.work")
-HEAD = struct.Struct(">HQ")  # of an answer: its status and the length of its body
+HEAD = struct.Struct(">HQ?")  # of an answer: its status, the length of its body, whether it is the last one
 READY = 100  # the first answer: the process takes jobs
-MOST_MEMORY_BYTES = 3 << 30  # of data, reserved or in use
+MOST_MEMORY_BYTES = 4 << 30  # of data, reserved or in use
+MOST_KEPT_BYTES = 2 << 30  # after a job; with more the process ends
 NICENESS = 5  # commits come first
 GRACE_SECONDS = 5.0  # after a job's own time: the server ends the process at that time
 MIB = 1 << 20
@@ -71,8 +72,16 @@ def main(answers: int) -> None:
         while True:
             job = orjson.loads(jobs.get())
             signal.setitimer(signal.ITIMER_REAL, job["seconds"] + GRACE_SECONDS)  # ends the process
-            _send(output, *answer(loop, job))
+            _send(output, *answer(loop, job), last=data_bytes() > MOST_KEPT_BYTES)
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def data_bytes() -> int:
+    """The memory of this process that counts for its limit."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def own_options(options: ServerOptions) -> ServerOptions:
@@ -95,15 +104,13 @@ def _read(jobs: queue.SimpleQueue[bytes], loop: Loop) -> None:
     """Hands jobs over. At the end of the input, refusals that are not written yet are; then the process ends."""
     for line in sys.stdin.buffer:
         jobs.put(line)
-    timer = threading.Timer(GRACE_SECONDS, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
+    signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
     loop.app.ctx.gate.close()
     os._exit(0)
 
 
-def _send(output: Any, status: int, body: bytes) -> None:
-    output.write(HEAD.pack(status, len(body)))
+def _send(output: Any, status: int, body: bytes, *, last: bool = False) -> None:
+    output.write(HEAD.pack(status, len(body), last))
     output.write(body)
     output.flush()
 

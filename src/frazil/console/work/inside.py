@@ -82,7 +82,13 @@ class InsideTransport(HTTPAdapter):
         body = request.body or b""
         body = body.encode() if isinstance(body, str) else bytes(body)  # type: ignore[arg-type]  # never a stream here
         status, headers, content = self._loop.ask(self._scope(request), body)
-        raw = HTTPResponse(io.BytesIO(content), headers=HTTPHeaderDict(headers), status=status, preload_content=False)
+        raw = HTTPResponse(
+            io.BytesIO(content),
+            headers=HTTPHeaderDict(headers),
+            status=status,
+            preload_content=False,
+            request_method=request.method,  # the answer to HEAD has a length and no body
+        )
         return self.build_response(request, raw)
 
     def _scope(self, request: PreparedRequest) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from frazil.console.query_jobs import run_query_job, write_csv_job
+
 if TYPE_CHECKING:
     from frazil.lake import Lake
 
@@ -23,11 +25,16 @@ class Kind:
 
 
 def count_tables(lake: Lake, _arguments: Arguments) -> dict[str, Any]:
-    """How many tables the caller sees."""
+    """How many tables the caller sees. Imports what queries need, so that the first one need not wait for it."""
+    from frazil.scan.engines import import_duckdb
+
+    import_duckdb()
     return {"tables": len(lake.table_names())}
 
 
 # Modules of kinds import heavy libraries inside their functions: the server reads this table, too.
 KINDS: dict[str, Kind] = {
     "count": Kind(count_tables),
+    "query": Kind(run_query_job),
+    "csv": Kind(write_csv_job),
 }

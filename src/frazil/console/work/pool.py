@@ -29,7 +29,7 @@ IDLE_SECONDS = 300.0
 START_SECONDS, END_SECONDS = 60.0, 5.0
 LOOK_SECONDS = 0.1  # between looks at the client
 MOST_BYTES = 64 << 20  # of an answer
-HEAD_BYTES = 10  # `HEAD` of child.py
+HEAD_BYTES = 11  # `HEAD` of child.py
 Check = Callable[[], None]
 
 
@@ -58,7 +58,7 @@ class Child:
         finally:
             os.close(theirs)
         self._write(options.encode())
-        self.started = False
+        self.started = self.is_done = False  # is done: it does no further job
 
     def ask(self, job: bytes, *, seconds: float, check: Check) -> tuple[int, bytes]:
         """The status and the body of the answer to a job. Raises TimeoutError, ChildEnded or what `check` raises."""
@@ -78,7 +78,7 @@ class Child:
 
     def _receive(self, deadline: float, check: Check) -> tuple[int, bytes]:
         head = self._read(HEAD_BYTES, deadline, check)
-        status, length = int.from_bytes(head[:2]), int.from_bytes(head[2:])
+        status, length, self.is_done = int.from_bytes(head[:2]), int.from_bytes(head[2:10]), bool(head[10])
         if length > MOST_BYTES:
             raise ChildEnded
         return status, self._read(length, deadline, check)
@@ -140,7 +140,10 @@ class Pool:
             except BaseException:
                 child.kill()
                 raise
-            self._give_back(child)
+            if child.is_done:
+                child.end()
+            else:
+                self._give_back(child)
         finally:
             self._room.release()
         return answer
