@@ -89,9 +89,10 @@ def problem_of(error: errors.FrazilError) -> tuple[int, dict[str, object]]:
     is wrong with a call of the Python API is wrong with the request that asks for it.
     """
     status, kind = _row(type(error)) if isinstance(error, errors.CatalogError) else (400, type(error).__name__)
-    message, hint = hide_tokens(cut(error.message)), error.hint
-    said = {"message": message, "type": kind, "code": status, "hint": hide_tokens(cut(hint)) if hint else None}
-    return status, said | {name: fact for name, fact in error.facts.items() if isinstance(fact, int | str)}
+    texts = {"message": error.message, "hint": error.hint or None, **error.facts}
+    shown = {name: hide_tokens(cut(text)) if isinstance(text, str) else text for name, text in texts.items()}
+    known = {name: fact for name, fact in shown.items() if isinstance(fact, int | str) or name == "hint"}
+    return status, known | {"type": kind, "code": status}
 
 
 def cut(message: str) -> str:
