@@ -32,8 +32,8 @@ $(READY): pyproject.toml constraints.txt tools/uv.txt
 	@$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation -q -e .
 	@touch $@
 
-run: $(READY) ## The main job: catalog, tables, pipelines and models on Spark, and a first query, in examples/sales
-	@cd examples/sales && ../../$(BIN)/frazil demo .
+run: $(READY) ## The main job: all of it once, on real servers, in frazil-demo (one part: make run ARGS="--only tables,load")
+	@$(BIN)/frazil demo $(ARGS)
 
 quick: $(READY) ## ruff, mypy, unit tests and the core contracts, in less than two minutes: while you work
 	@$(BIN)/python -m tools.stages --quick

@@ -2,6 +2,7 @@
 some rows are bad, some come twice, some come late, and some correct what came the day before.
 
 python landing.py --days 5 --rows 20000 --bad 60 --repeated 40 --late 20 --corrected 30
+python landing.py --day 2024-01-20 --cents     one day, again if it is there: as somebody may send it by mistake
 """
 
 from __future__ import annotations
@@ -88,6 +89,13 @@ def write_customers(folder: Path, day: datetime.date, rows: int = 20) -> Path:
     return write_file(folder / "customers" / f"customers-{day}.csv", CUSTOMER_COLUMNS, lines)
 
 
+def write_in_cents(folder: Path, day: datetime.date, rows: int) -> Path:
+    """The orders of a day with amounts in cents: rows that fit the table's types and checks, and are wrong."""
+    orders = good_rows(day, rows, random.Random(day.toordinal()))
+    wrong = [[*order[:2], order[2].replace(".", ""), *order[3:]] for order in orders]
+    return write_file(folder / f"sales-{day}.csv", COLUMNS, wrong)
+
+
 def write_file(path: Path, columns: Row, lines: list[Row]) -> Path:
     """A CSV file, which appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,9 +125,19 @@ if __name__ == "__main__":
     parser.add_argument("--repeated", type=int, default=40, help="orders that come twice, a day")
     parser.add_argument("--late", type=int, default=20, help="orders of the day before that come late, a day")
     parser.add_argument("--corrected", type=int, default=30, help="orders of the day before that are corrected, a day")
+    parser.add_argument("--day", type=datetime.date.fromisoformat, help="this day alone, in place of its files")
+    parser.add_argument("--cents", action="store_true", help="with --day: amounts in cents, by mistake")
     arguments = vars(parser.parse_args())
+    day, cents = arguments.pop("day"), arguments.pop("cents")
     landing = Path(__file__).parent / "landing"
-    files = write_landing(landing, **arguments)
-    for file in files:
-        write_customers(landing, datetime.date.fromisoformat(file.stem.removeprefix("sales-")))
-    print(f"{len(files)} landing files of orders written, and as many of customers")
+    if day is None:
+        files = write_landing(landing, **arguments)
+    elif cents:
+        files = [write_in_cents(landing, day, arguments["rows"])]
+    else:
+        del arguments["days"]
+        files = [write_day(landing, day, **arguments)]
+    for date in (datetime.date.fromisoformat(file.stem.removeprefix("sales-")) for file in files):
+        if not (landing / "customers" / f"customers-{date}.csv").exists():
+            write_customers(landing, date)
+    print(f"landing files of orders: {len(files)} written")

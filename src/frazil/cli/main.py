@@ -24,7 +24,7 @@ from frazil.terminal import visible
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Project": {
         "init": ("frazil.cli.init:init", "Start a project: lakehouse.py, settings and a test."),
-        "demo": ("frazil.cli.demo:demo", "Try the sales lakehouse here: one process, SQLite, local files."),
+        "demo": ("frazil.cli.demo:demo", "Try it all once, on real servers that are started here."),
         "plan": ("frazil.cli.project:plan", "Show what apply would change."),
         "apply": ("frazil.cli.project:apply", "Make the live tables what lakehouse.py declares."),
         "drift": ("frazil.cli.drift:drift", "Show what was changed by hand since the last apply."),

@@ -13,8 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from frazil.cli.main import COMMANDS, SECTIONS, cli
-from frazil.errors import ProjectError
-from tests.kit.raising import raises
 
 HEAVY = {
     "pyspark",
@@ -127,10 +125,3 @@ def test_no_color_is_honoured_on_a_terminal(tmp_path: Path) -> None:
 
     assert said(NO_COLOR="1").startswith("error: no lakehouse.py in")
     assert "\x1b[" in said(NO_COLOR="")
-
-
-def test_demo_does_not_take_another_project_for_the_example(tmp_path: Path) -> None:
-    (tmp_path / "lakehouse.py").touch()
-    with raises(ProjectError, path=str(tmp_path)):
-        CliRunner().invoke(cli, ["demo", str(tmp_path)], catch_exceptions=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["lakehouse.py"]

@@ -43,7 +43,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_only_the_commands_that_run_or_repair_the_server_import_it() -> None:
-    commands = ("access", "catalog", "demo", "operator", "serve", "table", "upkeep", "warehouse")
+    commands = ("access", "catalog", "operator", "serve", "table", "upkeep", "warehouse")
     allowed = ("frazil.catalog", "frazil.console", *(f"frazil.cli.{command}" for command in commands))
     imports = [
         module
