@@ -2,7 +2,7 @@
 some rows are bad, some come twice, some come late, and some correct what came the day before.
 
 python landing.py --days 5 --rows 20000 --bad 60 --repeated 40 --late 20 --corrected 30
-python landing.py --day 2024-01-20 --cents     one day, again if it is there: as somebody may send it by mistake
+python landing.py --day 2024-01-20 --cents     one day, again if it is there: as a shop may send it by mistake
 """
 
 from __future__ import annotations
