@@ -34,14 +34,14 @@ def ask(folder: Path, *command: str) -> list[dict[str, object]]:
 
 def processes_of(folder: Path) -> list[psutil.Process]:
     """Those that have the folder in their command line, or work in it."""
-    running = []
-    for process in psutil.process_iter():
-        try:
-            if str(folder) in " ".join([*process.cmdline(), process.cwd()]) and process.pid != psutil.Process().pid:
-                running.append(process)
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-    return running
+    return [process for process in psutil.process_iter() if str(folder) in _said_of(process)]
+
+
+def _said_of(process: psutil.Process) -> str:
+    try:
+        return " ".join([*process.cmdline(), process.cwd()])
+    except psutil.Error:  # it has ended, or is another user's
+        return ""
 
 
 def counted(text: str, *words: str) -> list[list[str]]:
