@@ -73,7 +73,7 @@ def test_each_step_works_and_a_second_run_adds_nothing(tmp_path: Path) -> None:
     assert (wrong[:5], wrong[5]) == (loaded, ["2024-01-20", "20000", "10059433905.00"])
     assert (right[:4], right[4][:2]) == (loaded[:4], ["2024-01-19", "20020"])
     assert right[5] == ["2024-01-20", "20000", "100594359.05"]
-    assert "5,000 queries at" in first.stdout
+    assert "5,000 queries at" in first.stderr
     assert processes_of(tmp_path) == []
     second = run(tmp_path / "demo", "--only", "tables,load", "--keep")
     try:
