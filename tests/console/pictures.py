@@ -32,6 +32,7 @@ PAGES = {
     "columns": "table/default/shop/sales/columns",
     "snapshots": "table/default/shop/sales/snapshots",
     "rows": "table/default/shop/sales/rows",
+    "upkeep": "upkeep/default?all=&table=shop.sales",
     "connect": "connect/default/spark",
     "sql": "sql/default",
     "sql-chart": "sql/default",

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from frazil.catalog.store.migrations import check_schema, current_version, migrate
     from frazil.catalog.store.upkeep import Kept
     from frazil.catalog.sweep import delete_orphans, find_orphans
+    from frazil.catalog.upkeep.asking import request_upkeep, show_upkeep, steps_of
     from frazil.catalog.upkeep.process import be_modest, run_until_signal
     from frazil.catalog.upkeep.status import describe_table, list_upkeep
     from frazil.catalog.upkeep.worker import UpkeepWorker
@@ -176,6 +177,7 @@ __all__ = [
     "prune_records",
     "read_secret_keys",
     "rekey_warehouses",
+    "request_upkeep",
     "return_memory",
     "revoke_token",
     "roll_back",
@@ -184,6 +186,8 @@ __all__ = [
     "running_catalog",
     "serve",
     "served_files",
+    "show_upkeep",
+    "steps_of",
     "store_missing_places",
     "stored_indexes",
     "update_warehouse",

@@ -83,6 +83,7 @@ class ServerOptions:
     secret_key: str | None = field(default=None, repr=False)  # of the secrets of warehouses in the database
     secret_key_file: str | None = None  # that holds it, instead
     upkeep: UpkeepSettings | None = None  # how a process next to the server maintains tables; None: there is none
+    upkeep_on_request: UpkeepSettings = field(default_factory=UpkeepSettings)  # of what someone asks for
     routes_of: Sequence[str] = ()  # modules whose ROUTES the server has besides its own
     project: str | None = None  # the folder whose lakehouse.py the console shows, once there is one
 
@@ -93,6 +94,7 @@ class ServerOptions:
             "storage": {name: profile.model_dump() for name, profile in self.storage.items()},
             "oidc": {name: issuer.model_dump() for name, issuer in self.oidc.items()},
             "upkeep": self.upkeep.model_dump() if self.upkeep is not None else None,
+            "upkeep_on_request": self.upkeep_on_request.model_dump(),
         }
         return json.dumps(asdict(self) | models)
 
@@ -105,6 +107,7 @@ class ServerOptions:
             "storage": {name: StorageProfile(**profile) for name, profile in document["storage"].items()},
             "oidc": {name: OidcIssuer(**issuer) for name, issuer in document["oidc"].items()},
             "upkeep": UpkeepSettings(**document["upkeep"]) if document["upkeep"] is not None else None,
+            "upkeep_on_request": UpkeepSettings(**document["upkeep_on_request"]),
         }
         return cls(**{**document, **models})
 

@@ -107,6 +107,7 @@ def serve(
     from frazil.catalog import serve as run
 
     options = _options(settings, log_level, warehouses, allowed, properties, allowed_hosts)
+    options = replace(options, upkeep_on_request=context.settings.upkeep)
     if settings.upkeep:
         options = replace(options, upkeep=context.settings.upkeep)
     try:

@@ -23,6 +23,11 @@ def console_json(value: Any) -> Response:
     return Response(200, value if isinstance(value, bytes) else orjson.dumps(value), [*JSON_HEADERS])
 
 
+def console_answer(response: Response) -> Response:
+    """The answer of an operation of the catalog with the headers of the console's data."""
+    return Response(response.status, response.body, [*JSON_HEADERS])
+
+
 def refuse_other_sites(request: Request) -> None:
     """Refuses a request that a page of another origin made, as the browser says in Sec-Fetch-Site. Other clients do not
     send the header.

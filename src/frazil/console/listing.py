@@ -30,6 +30,7 @@ MOST_CHARACTERS = 500  # of an error
 RESCORE_MS = 3_600_000  # snapshots get old by themselves
 
 Clock = Callable[[], float]
+LinesOf = Callable[[Context, Request, Iterator[Kept]], Iterator[dict[str, Any]]]
 
 log = logging.getLogger("frazil.catalog")
 
@@ -109,30 +110,44 @@ _lines = Lines()
 
 def list_tables(ctx: Context, request: Request) -> Response:
     """A page of tables in the order of their names; `next` is where the next page begins, null on the last one."""
+    return console_json(page_of(ctx, request, _lines_of))
+
+
+def page_of(ctx: Context, request: Request, lines_of: LinesOf) -> dict[str, Any]:
+    """A page of lines about the tables that the caller may see, as far as there is time."""
     refuse_other_sites(request)
     tables, after = list_seen(ctx, request), request.query.get("after", "")
     # As the database sorts them: a namespace first, with all of its tables, then those inside of it.
     namespace, _, name = after.rpartition("\x1f")
     rest = (table for table in tables if (table.namespace, table.name) > (namespace, name)) if after else iter(tables)
-    page = list(islice(_within(PAGE_SECONDS, _lines_of(ctx, request, rest)), MOST_LINES))
+    page = list(islice(_within(PAGE_SECONDS, lines_of(ctx, request, rest)), MOST_LINES))
     last = page[-1].pop("key") if page else ""
     for line in page[:-1]:
         del line["key"]
     done = not tables or not page or last == key_of(tables[-1])
-    return console_json({"tables": page, "total": len(tables), "next": None if done else last})
+    return {"tables": page, "total": len(tables), "next": None if done else last}
 
 
 def _lines_of(ctx: Context, request: Request, tables: Iterator[Kept]) -> Iterator[dict[str, Any]]:
+    for _, name, line in describe_lines(ctx, request, tables):
+        shown = {key: value for key, value in (line or {}).items() if key not in ("debt", "error")}
+        yield {**shown, **name}
+
+
+def describe_lines(
+    ctx: Context, request: Request, tables: Iterator[Kept]
+) -> Iterator[tuple[Kept, dict[str, Any], dict[str, Any] | None]]:
+    """Each table with its names and health, and what its metadata says; None if the caller may not read it."""
     readable = Readable(ctx, request)
     for table in tables:
         request.check_client()
-        name = {"key": key_of(table), "namespace": table.identifier[:-1], "name": table.name}
+        name: dict[str, Any] = {"key": key_of(table), "namespace": table.identifier[:-1], "name": table.name}
         if table not in readable:
-            yield {**name, "health": {"level": "hidden", "score": None, "reasons": ["you may not read this table"]}}
+            hidden = {"level": "hidden", "score": None, "reasons": ["you may not read this table"]}
+            yield table, {**name, "health": hidden}, None
             continue
         line = _lines.line(ctx, table)
-        shown = {key: value for key, value in line.items() if key not in ("debt", "error")}
-        yield {**name, **shown, "health": health_of(table, line), "working": table.holder is not None}
+        yield table, {**name, "health": health_of(table, line), "working": table.holder is not None}, line
 
 
 def _within(seconds: float, items: Iterator[dict[str, Any]], clock: Clock = time.monotonic) -> Iterator[dict[str, Any]]:

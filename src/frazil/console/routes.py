@@ -22,12 +22,14 @@ from frazil.console.session import show_session
 from frazil.console.snapshots import list_snapshots
 from frazil.console.table import show_table
 from frazil.console.tree import show_tree
+from frazil.console.upkeep import ask, list_upkeep, preview, show_state
 
 _API = "/console/api"
 _IN = f"{_API}/{{prefix}}"
 _TABLE = f"{_IN}/namespaces/{{namespace}}/tables/{{table}}"
 _READ = on_relation(Privilege.READ)
 _SEEN = on_warehouse(Privilege.DISCOVER)
+_MAINTAIN = on_relation(Privilege.MAINTAIN)
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", "showConsole", serve_page, PUBLIC, quick=True),
@@ -51,4 +53,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_TABLE}/indexes", "listConsoleIndexes", list_indexes, _READ, stops=True),
     Route("GET", f"{_TABLE}/compaction", "showConsoleCompaction", show_compaction, _READ, stops=True),
     Route("GET", f"{_TABLE}/runs", "listConsoleRuns", list_runs, _READ, stops=True),
+    Route("GET", f"{_IN}/upkeep", "listConsoleUpkeep", list_upkeep, on_warehouse(Privilege.DISCOVER), stops=True),
+    Route("GET", f"{_TABLE}/upkeep", "showConsoleUpkeep", show_state, _READ),
+    Route("POST", f"{_TABLE}/upkeep", "requestUpkeep", ask, _MAINTAIN, writes=True),
+    Route("POST", f"{_TABLE}/upkeep/plan", "planUpkeep", preview, _MAINTAIN, stops=True),
 )

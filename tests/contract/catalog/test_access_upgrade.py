@@ -135,7 +135,8 @@ def store_warehouse(owner: Operator, folder: Path) -> None:
 
 
 def score_tables(database: Database) -> None:
-    """What a worker of upkeep notes about each table."""
+    """What a worker of upkeep notes about itself and about each table."""
+    database.write(partial(upkeep.note_worker, owner="host:1:a", for_ms=3_600_000))
     for kept in upkeep.list_all(database.read()):
         location = kept.metadata_location
         database.write(partial(upkeep.save_score, table_uuid=kept.uuid, location=location, score=0, debt="{}"))

@@ -13,6 +13,7 @@ from frazil.catalog.store import open_database
 from frazil.catalog.store import upkeep as store
 from frazil.catalog.store.database import Database
 from frazil.catalog.upkeep.leases import HeldLease
+from frazil.catalog.upkeep.record import Asked, asked_of
 from frazil.errors import Unavailable
 from frazil.processes import wait_until
 from frazil.upkeep import Halt
@@ -67,6 +68,52 @@ def test_a_released_table_is_free_after_its_pause(opened: Database, uuid: str) -
     assert opened.write(lambda sql: store.release(sql, second, wait_ms=HOUR_MS))
     assert (take(opened, uuid, "c"), due(opened)) == (None, [])
     assert store.find(opened.read(), uuid)[0].run == '{"n": 1}'
+
+
+def asked(by: str, *steps: str) -> Asked:
+    return Asked(f"request of {by}", steps, by, 7)
+
+
+def test_what_someone_asked_for_is_taken_first_and_without_a_pause(opened: Database, client: Client, uuid: str) -> None:
+    wanted, other = asked("ann", "compact"), client.create("other")["metadata"]["table-uuid"]
+    first = take(opened, uuid, "a")
+    assert first is not None
+    assert opened.write(lambda sql: store.release(sql, first, wait_ms=HOUR_MS))
+    opened.write(lambda sql: store.save_score(sql, other, location="", score=9 * store.DUE, debt="{}"))
+    assert due(opened) == ["ns.other"]
+    opened.write(lambda sql: store.save_request(sql, uuid, wanted.to_json()))
+    assert due(opened, quiet_ms=HOUR_MS) == ["ns.t", "ns.other"]
+    assert [asked_of(table.request) for table in store.list_requested(opened.read())] == [wanted]
+    second = take(opened, uuid, "b")
+    assert second is not None
+    newer = asked("bob", "expire")
+    opened.write(lambda sql: store.save_request(sql, uuid, newer.to_json()))
+    assert opened.write(lambda sql: store.release(sql, second, request=wanted.to_json()))
+    assert asked_of(store.find(opened.read(), uuid)[0].request) == newer, "it came while the other one was done"
+    third = take(opened, uuid, "c")
+    assert third is not None
+    assert opened.write(lambda sql: store.release(sql, third, request=newer.to_json()))
+    assert store.list_requested(opened.read()) == []
+
+
+def test_a_table_that_no_worker_has_scored_can_be_asked_for(opened: Database, client: Client) -> None:
+    created: str = client.create("new")["metadata"]["table-uuid"]
+    opened.write(lambda sql: store.save_request(sql, created, asked("ann", "compact").to_json()))
+    changed = store.list_changed(opened.read(), rescore_ms=HOUR_MS, limit=9)
+    assert "ns.new" in [table.label for table in changed], "its score is not known yet"
+    assert take(opened, created, "a") is not None
+
+
+def test_workers_are_counted_that_look_for_tables_or_are_at_one(opened: Database, uuid: str) -> None:
+    assert store.count_workers(opened.read()) == 0
+    opened.write(lambda sql: store.note_worker(sql, "a", for_ms=HOUR_MS))
+    opened.write(lambda sql: store.note_worker(sql, "b", for_ms=-1))
+    assert store.count_workers(opened.read()) == 1
+    take(opened, uuid, "a")
+    take(opened, uuid, "c", lease_ms=0)
+    assert store.count_workers(opened.read()) == 1
+    opened.write(lambda sql: store.forget_worker(sql, "a"))
+    assert store.count_workers(opened.read()) == 1
 
 
 def test_an_expired_lease_is_taken_over_and_its_former_owner_can_do_nothing_with_it(

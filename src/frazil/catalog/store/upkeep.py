@@ -1,4 +1,5 @@
-"""Upkeep in SQL: the debt of each table, its last run, and the lease of the worker that is at work on it.
+"""Upkeep in SQL: the debt of each table, its last run, what someone has asked for, and the lease of the worker that is
+at work on it.
 
 The key is the table's UUID, so that a rename does not touch it. A commit writes nothing here: workers look for tables
 whose pointer is not the one that was scored. All times are those of the database's clock, which all workers share.
@@ -31,6 +32,8 @@ class Kept:
     owner: str | None
     expires_ms: int
     now_ms: int  # when this was read
+    request: str | None = None  # JSON: what someone asked for, and no worker has done yet
+    taken_ms: int = 0  # when the last lease began
 
     @property
     def label(self) -> str:
@@ -57,7 +60,7 @@ class Lease:
 
 _COLUMNS = (
     "r.warehouse, r.namespace, r.name, r.uuid, r.metadata_location, u.metadata_location, COALESCE(u.score, 0), u.debt, "
-    "COALESCE(u.next_ms, 0), u.run, u.owner, COALESCE(u.expires_ms, 0), {now}"
+    "COALESCE(u.next_ms, 0), u.run, u.owner, COALESCE(u.expires_ms, 0), {now}, u.request, COALESCE(u.taken_ms, 0)"
 )
 
 
@@ -97,12 +100,20 @@ def list_changed(sql: Sql, *, rescore_ms: int, limit: int) -> list[Kept]:
 
 
 def list_due(sql: Sql, *, quiet_ms: int, limit: int) -> list[Kept]:
-    """Tables that a worker may take, the largest debt first. One that is being written waits for twice the debt."""
+    """Tables that a worker may take: those that someone asked for, then the largest debt first. One that is being
+    written waits for twice the debt.
+    """
     condition = (
-        " AND u.score >= ? AND u.next_ms <= {now} AND u.expires_ms <= {now} "
-        "AND (u.score >= ? OR u.changed_ms <= {now} - ?) ORDER BY u.score DESC, r.uuid LIMIT ?"
+        " AND u.expires_ms <= {now} AND (u.request IS NOT NULL OR (u.score >= ? AND u.next_ms <= {now} "
+        "AND (u.score >= ? OR u.changed_ms <= {now} - ?))) "
+        "ORDER BY CASE WHEN u.request IS NULL THEN 1 ELSE 0 END, u.score DESC, r.uuid LIMIT ?"
     )
     return _select(sql, condition, DUE, 2 * DUE, quiet_ms, limit)
+
+
+def list_requested(sql: Sql) -> list[Kept]:
+    """Tables that someone asked for, also those that a worker is at."""
+    return _select(sql, " AND u.request IS NOT NULL ORDER BY r.uuid")
 
 
 def find(sql: Sql, table_uuid: str) -> list[Kept]:
@@ -123,11 +134,11 @@ def save_score(sql: Sql, table_uuid: str, *, location: str, score: int, debt: st
 
 
 def take(sql: Sql, table_uuid: str, owner: str, *, lease_ms: int) -> Lease | None:
-    """The lease, if no other one is valid and the table may be worked on by now."""
+    """The lease, if no other one is valid and the table may be worked on by now, or someone asked for it."""
     now = sql.now_ms
     statement = (
-        f"UPDATE upkeep SET owner = ?, generation = generation + 1, expires_ms = {now} + ? "  # noqa: S608
-        f"WHERE table_uuid = ? AND expires_ms <= {now} AND next_ms <= {now}"
+        f"UPDATE upkeep SET owner = ?, generation = generation + 1, expires_ms = {now} + ?, taken_ms = {now} "  # noqa: S608
+        f"WHERE table_uuid = ? AND expires_ms <= {now} AND (next_ms <= {now} OR request IS NOT NULL)"
     )
     if sql.run(statement, owner, lease_ms, table_uuid) != 1:
         return None
@@ -144,15 +155,49 @@ def renew(sql: Sql, lease: Lease, *, lease_ms: int) -> bool:
     return sql.run(statement, lease_ms, lease.table_uuid, lease.owner, lease.generation) == 1
 
 
-def release(sql: Sql, lease: Lease, *, run: str | None = None, wait_ms: int = 0) -> bool:
-    """Ends the lease and notes the run; the table is taken again after the wait at the earliest. False, and nothing
-    noted, if another worker has taken it meanwhile.
+def release(sql: Sql, lease: Lease, *, run: str | None = None, wait_ms: int = 0, request: str | None = None) -> bool:
+    """Ends the lease and notes the run; the table is taken again after the wait at the earliest. The request that it
+    was made for is done. False, and nothing noted, if another worker has taken the table meanwhile.
     """
     statement = (
-        f"UPDATE upkeep SET owner = NULL, expires_ms = 0, next_ms = {sql.now_ms} + ?, run = COALESCE(?, run) "  # noqa: S608
-        f"WHERE {_HELD}"
+        f"UPDATE upkeep SET owner = NULL, expires_ms = 0, next_ms = {sql.now_ms} + ?, run = COALESCE(?, run), "  # noqa: S608
+        f"request = CASE WHEN request = ? THEN NULL ELSE request END WHERE {_HELD}"
     )
-    return sql.run(statement, wait_ms, run, lease.table_uuid, lease.owner, lease.generation) == 1
+    return sql.run(statement, wait_ms, run, request, lease.table_uuid, lease.owner, lease.generation) == 1
+
+
+def save_request(sql: Sql, table_uuid: str, request: str) -> None:
+    """Has the next worker that is free work on a table, in place of what was asked for before."""
+    statement = (
+        "INSERT INTO upkeep (table_uuid, metadata_location, score, debt, scored_ms, changed_ms, request) "  # noqa: S608
+        f"VALUES (?, '', 0, '{{}}', 0, {sql.now_ms}, ?) "
+        "ON CONFLICT (table_uuid) DO UPDATE SET request = excluded.request"
+    )
+    sql.run(statement, table_uuid, request)
+
+
+def note_worker(sql: Sql, owner: str, *, for_ms: int) -> None:
+    """Notes that a worker looks for tables, at least until that time; forgets those that have ended without a word."""
+    sql.run(f"DELETE FROM upkeep_workers WHERE until_ms <= {sql.now_ms}")  # noqa: S608
+    statement = (
+        f"INSERT INTO upkeep_workers (owner, until_ms) VALUES (?, {sql.now_ms} + ?) "  # noqa: S608
+        "ON CONFLICT (owner) DO UPDATE SET until_ms = excluded.until_ms"
+    )
+    sql.run(statement, owner, for_ms)
+
+
+def forget_worker(sql: Sql, owner: str) -> None:
+    """Notes that a worker has ended."""
+    sql.run("DELETE FROM upkeep_workers WHERE owner = ?", owner)
+
+
+def count_workers(sql: Sql) -> int:
+    """How many workers look for tables or are at one. One that is at a table for long notes nothing but its lease."""
+    statement = (
+        f"SELECT owner FROM upkeep_workers WHERE until_ms > {sql.now_ms} UNION "  # noqa: S608
+        f"SELECT owner FROM upkeep WHERE owner IS NOT NULL AND expires_ms > {sql.now_ms}"
+    )
+    return len(sql.rows(statement))
 
 
 def forget_dropped(sql: Sql) -> int:

@@ -1,4 +1,5 @@
-"""`python -m frazil.catalog.upkeep.child`: the worker that `frazil serve --upkeep` starts.
+"""`python -m frazil.catalog.upkeep.child`: the worker that `frazil serve --upkeep` starts. With `requested` it is one
+for the tables that someone asked for, which then ends.
 
 It has a server of its own on a free port of the loopback interface, for itself alone: what it does passes the same
 operations, checks and audit log as a request of any client, wherever and however the other server listens. With
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 NAME = "upkeep"  # of the principal
 
 
-def main(lifeline: int) -> None:
-    """Works until SIGTERM, or until the parent has ended."""
+def main(lifeline: int, task: str = "work") -> None:
+    """Does its task; works until SIGTERM, or until the parent has ended."""
     options = ServerOptions.from_json(sys.stdin.read())
-    assert options.upkeep is not None
     log_to_stderr(options.log_level)
     write_no_core()
     return_memory()
@@ -40,7 +40,9 @@ def main(lifeline: int) -> None:
     app = build_app(own_options(options))
     app.ctx.telemetry.watch(recorded.counts)
     with serving(app) as port:
-        worker = UpkeepWorker(app.ctx.database, connector(app.ctx, f"http://127.0.0.1:{port}"), options.upkeep)
+        settings = options.upkeep or options.upkeep_on_request
+        worker = UpkeepWorker(app.ctx.database, connector(app.ctx, f"http://127.0.0.1:{port}"), settings)
+        worker.requested_only = task == "requested"
         run_until_signal(worker)
 
 
@@ -66,4 +68,4 @@ def connector(ctx: Context, uri: str) -> Callable[[str], FrazilCatalog]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -49,8 +49,7 @@ class UpkeepProcess:
         os.close(self._lifeline)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "frazil.catalog.upkeep.child", str(self._lifeline)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(self._lifeline,))
+        process = subprocess.Popen(child_command(self._lifeline), stdin=subprocess.PIPE, pass_fds=(self._lifeline,))
         assert process.stdin is not None
         process.stdin.write(self._options.encode())
         process.stdin.close()
@@ -74,6 +73,11 @@ class UpkeepProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def child_command(lifeline: int, *task: str) -> list[str]:
+    """The command of the process, which reads the server's options from its standard input."""
+    return [sys.executable, "-m", "frazil.catalog.upkeep.child", str(lifeline), *task]
 
 
 def end_with_parent(lifeline: int) -> None:

@@ -1,4 +1,6 @@
-"""What the database keeps of the last run on a table: what it did, and what the next one must know."""
+"""What the database keeps of a table's upkeep: what someone asked for, what the last run did, and what the next one
+must know.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from frazil.upkeep import MOST_FACTOR, Look, StepReport
+from frazil.upkeep import MOST_FACTOR, STEPS, Look, StepReport
 
 REMOVING = ("expire", "orphans")
 MOST_BACKOFF = 6  # doublings of the pause between two runs
@@ -41,6 +43,42 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What someone asked for: these steps, whatever the debt is."""
+
+    id: str
+    steps: tuple[str, ...]
+    by: str
+    at_ms: int
+
+    def to_json(self) -> str:
+        """The text that the database keeps."""
+        return json.dumps(asdict(self))
+
+    def after(self, earlier: Asked | None) -> Asked:
+        """The same, with the steps of an earlier request that no worker has begun with.
+
+        >>> Asked("b", ("expire",), "ann", 2).after(Asked("a", ("compact", "expire"), "bob", 1)).steps
+        ('compact', 'expire')
+        """
+        if earlier is None:
+            return self
+        return replace(self, steps=tuple(step for step in STEPS if step in {*earlier.steps, *self.steps}))
+
+
+def asked_of(request: str | None) -> Asked | None:
+    """What a text of the database asks for.
+
+    >>> asked_of(Asked("a", ("compact",), "ann", 7).to_json())
+    Asked(id='a', steps=('compact',), by='ann', at_ms=7)
+    """
+    if request is None:
+        return None
+    document = json.loads(request)
+    return Asked(document["id"], tuple(document["steps"]), document["by"], document["at_ms"])
+
+
+@dataclass(frozen=True)
 class Run:
     """A run on one table: its outcome is done, nothing, yielded (to writers), stopped or failed."""
 
@@ -52,6 +90,7 @@ class Run:
     message: str | None = None  # why it failed or was stopped
     reports: Sequence[StepReport] = ()
     conflicts: int = 0
+    asked: Asked | None = None  # None: the debt was high enough
 
     def to_json(self) -> str:
         """The text that the database keeps."""
@@ -64,6 +103,7 @@ class Run:
             "seconds": round(self.seconds, 3),
             "message": self.message,
             "conflicts": self.conflicts,
+            "asked": asdict(self.asked) if self.asked is not None else None,
             "saved_files": sum(report.files for report in live),
             "removed_files": sum(report.files for report in gone),
             "removed_bytes": sum(report.bytes for report in gone),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from frazil.catalog.store import upkeep as store
@@ -10,6 +11,7 @@ from frazil.catalog.store.database import Database
 from frazil.catalog.store.upkeep import Kept
 
 _RUN = ("outcome", "owner", "at_ms", "seconds", "message", "conflicts")
+_ASKED = ("by", "steps", "at_ms")
 _SAVED = ("saved_files", "removed_files", "removed_bytes", "expired_snapshots", "did", "problems")
 
 
@@ -34,17 +36,29 @@ def describe_table(table: Kept) -> dict[str, Any]:
         "data_files": debt.get("data_files"),
         "bytes": debt.get("bytes"),
         "lease": {"owner": holder, "seconds_left": (table.expires_ms - table.now_ms) / 1000} if holder else None,
-        "last_run": {key: run.get(key) for key in (*_RUN, *_SAVED)} if run else None,
+        "request": _pick(json.loads(table.request), _ASKED) if table.request else None,
+        "last_run": _describe_run(run) if run else None,
         "next_seconds": waits_ms / 1000,
     }
 
 
+def _describe_run(run: dict[str, Any]) -> dict[str, Any]:
+    asked = run.get("asked")
+    return {**_pick(run, (*_RUN, *_SAVED)), "asked": _pick(asked, _ASKED) if asked else None}
+
+
+def _pick(document: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {key: document.get(key) for key in keys}
+
+
 def _state(table: Kept, debt: dict[str, Any]) -> str:
-    """`working`, `error`, `off` (by the property upkeep.enabled or the settings), `unknown`, `due`, `waiting` (due, but
-    it was worked on a moment ago) or `fine`.
+    """`working`, `queued` (someone asked for it), `error`, `off` (by the property upkeep.enabled or the settings),
+    `unknown`, `due`, `waiting` (due, but it was worked on a moment ago) or `fine`.
     """
     if table.holder:
         return "working"
+    if table.request:
+        return "queued"
     if debt.get("error"):
         return "error"
     if not debt:

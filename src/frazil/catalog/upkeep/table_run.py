@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frazil import metrics
-from frazil.catalog.upkeep.record import REMOVING, Memory, Run
+from frazil.catalog.upkeep.record import REMOVING, Asked, Memory, Run
 from frazil.config import UpkeepSettings
 from frazil.errors import CommitConflict, FrazilError, UpkeepError
 from frazil.logs import redact
@@ -77,6 +77,7 @@ class TableRun:
     large: Callable[[], Engine] | None = None  # where much is rewritten: Spark
     on_step: Callable[[str], None] = lambda _: None  # is called at each step of a commit
     uuid: str | None = None  # of the table that was scored
+    asked: Asked | None = None  # its steps are done, whatever the debt is
     clock_ms: Callable[[], int] = now_ms  # the database's, which all workers share
     conflicts: int = 0
     _reports: list[StepReport] = field(default_factory=list)
@@ -99,14 +100,18 @@ class TableRun:
             )
         memory = self.memory.after(outcome, conflicts=self.conflicts, looked=self._looked)
         seconds = time.monotonic() - start
-        run = Run(outcome, memory, self.owner, at_ms, seconds, message, tuple(self._reports), self.conflicts)
+        reports = tuple(self._reports)
+        run = Run(outcome, memory, self.owner, at_ms, seconds, message, reports, self.conflicts, self.asked)
         self._count(run)
         return run
 
     def _run(self, debt: Debt, at_ms: int) -> None:
         metadata, policy = self._load()
-        orphans = wants_orphans(policy, self.settings, self.memory, now_ms=at_ms)
-        if orphans:
+        if self.asked is not None:
+            steps = self.asked.steps
+        else:
+            steps = choose_steps(debt, orphans=wants_orphans(policy, self.settings, self.memory, now_ms=at_ms))
+        if "orphans" in steps:
             self.memory = replace(self.memory, orphans_ms=at_ms)
         look = Look.at(metadata)
         budget = Budget(self.settings.share, self.settings.bytes_per_second, self.halt)
@@ -114,7 +119,7 @@ class TableRun:
         keeper = Keeper(
             self.catalog, self.identifier, PacedEngine(budget), self._retry(), lambda: min(self.clock_ms(), now_ms())
         )
-        for step in choose_steps(debt, orphans=orphans):
+        for step in steps:
             if self._reports:
                 self._load()  # a step can take hours: the table may be off, or another one, by now
             self._looked |= {step: look} if look is not None else {}
@@ -134,7 +139,7 @@ class TableRun:
         if self.uuid is not None and str(metadata.table_uuid) != self.uuid:
             raise UpkeepError(f"{name}: another table has this name by now", table=name)
         policy = Policy.of(metadata.properties, table=name)
-        if not is_enabled(policy, self.settings):
+        if not (is_enabled(policy, self.settings) or (self.asked is not None and policy.enabled is None)):
             raise Stopped("upkeep of the table was turned off")
         return metadata, policy
 

@@ -4,7 +4,14 @@ import { h, problem } from "./dom.js";
 import { bindKeys, mount, openSession, show, showSignIn, state } from "./shell.js";
 import { tablesPage } from "./tables.js";
 
-const LOADED = { table: () => import("./table.js"), pipelines: () => import("./pipelines.js"), sql: () => import("./sql.js"), connect: () => import("./connect.js"), audit: () => import("./audit.js") };
+const LOADED = {
+  table: () => import("./table.js"),
+  pipelines: () => import("./pipelines.js"),
+  sql: () => import("./sql.js"),
+  upkeep: () => import("./upkeep.js"),
+  connect: () => import("./connect.js"),
+  audit: () => import("./audit.js"),
+};
 
 let leaving = new AbortController();
 

@@ -59,7 +59,13 @@ export function drawNav(current) {
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
-export const PAGES = [["tables", "Tables"], ["pipelines", "Pipelines"], ["sql", "SQL"], ["connect", "Connect"]];
+export const PAGES = [
+  ["tables", "Tables"],
+  ["pipelines", "Pipelines"],
+  ["sql", "SQL"],
+  ["upkeep", "Upkeep"],
+  ["connect", "Connect"],
+];
 const OPERATOR_PAGES = [["audit", "Audit log"]]; // for those who manage the server
 
 export function hash(...parts) {
@@ -128,7 +134,7 @@ function onKey(event) {
 
 // --- dialogs ---------------------------------------------------------------------------------------------------------
 
-function openDialog(label, className, ...content) {
+export function openDialog(label, className, ...content) {
   document.querySelector("dialog[open]")?.close();
   const dialog = h("dialog", { class: className, "aria-label": label }, ...content);
   dialog.addEventListener("close", () => dialog.remove());
@@ -136,6 +142,17 @@ function openDialog(label, className, ...content) {
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
+}
+
+// Asks before something that cannot be undone. True if it is to be done.
+export function confirmed(title, content, action) {
+  return new Promise((resolve) => {
+    let answer = false;
+    const yes = h("button", { type: "button", class: "primary danger", onclick: () => { answer = true; dialog.close(); } }, action);
+    const no = h("button", { type: "button", class: "plain-button", autofocus: true, onclick: () => dialog.close() }, "Cancel");
+    const dialog = openDialog(title, "sheet", h("h2", {}, title), content, h("div", { class: "buttons" }, no, yes));
+    dialog.addEventListener("close", () => resolve(answer));
+  });
 }
 
 export function openHelp() {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.console.query_jobs import run_query_job, write_csv_job
+from frazil.console.work.upkeep import plan_steps
 
 if TYPE_CHECKING:
     from frazil.lake import Lake
@@ -37,4 +38,5 @@ KINDS: dict[str, Kind] = {
     "count": Kind(count_tables),
     "query": Kind(run_query_job),
     "csv": Kind(write_csv_job),
+    "preview of upkeep": Kind(plan_steps),
 }
