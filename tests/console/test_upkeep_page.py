@@ -45,8 +45,10 @@ def ask(server: EmbeddedCatalog, name: str, *steps: Any) -> requests.Response:
 def test_tables_are_listed_with_the_score_of_each_step(server: EmbeddedCatalog, watch: OpenPage) -> None:
     page = watch(server.uri).open("upkeep/default")
     page.get_by_text("4 tables").wait_for()
+    page.get_by_role("row").filter(has_text="shop.orders").wait_for()
     assert {row[0] for row in grid_rows(page)} == {"shop.orders", f"shop.{MARKUP}"}
     page.get_by_role("button", name="All").click()
+    page.get_by_role("row").filter(has_text="shop.empty").wait_for()
     rows = {row[0]: row for row in grid_rows(page)}
     assert (rows["shop.off"][1], rows["shop.empty"][1]) == ("Off", "Empty")
     assert float(rows["shop.orders"][2]) >= 1

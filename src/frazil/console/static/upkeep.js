@@ -74,11 +74,12 @@ export async function page({ warehouse, query }, signal) {
       const page = await get(apiPath(warehouse, "upkeep"), { query: { after }, signal });
       for (const row of page.tables) loaded.push(Object.assign(row, { warehouse, label: [...row.namespace, row.name].join(".") }));
       after = page.next;
-      status.textContent = after === null ? plural(loaded.length, "table") : `Loading ${count(loaded.length)} of ${count(page.total)}…`;
+      if (after !== null) status.textContent = `Loading ${count(loaded.length)} of ${count(page.total)}…`;
     }
     const before = chosen?.label;
     rows = loaded;
     draw();
+    status.textContent = plural(loaded.length, "table");
     const again = before ? grid.rows.findIndex((row) => row.label === before) : -1;
     if (again >= 0) grid.move(again);
   }
