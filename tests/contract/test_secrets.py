@@ -355,6 +355,20 @@ PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metada
 PAGES = ("tables", "connect", "pipelines", "pipelines/states")
 
 
+def run_queries(lake: Lake, tokens: list[str]) -> None:
+    """SQL in processes of the console, which get the token of the caller; and queries with tokens in them."""
+    path, root = "/console/api/default/query", lake.keys["root"]
+    for part, sql in (("/prepare", ""), ("", "SELECT * FROM ns.t"), ("/csv", "SELECT * FROM ns.t")):
+        answer = lake.run.note_answer(lake.ask("POST", f"{path}{part}", root, json={"sql": sql}))
+        assert answer.status_code == 200, part
+    for token in (lake.keys["etl"], *tokens):
+        for sql in (f'SELECT * FROM ns."{token}"', f"SELECT error('{token}')", f"SELECT '{token}", f"SELECT {token}"):
+            lake.run.note_answer(lake.ask("POST", path, root, json={"sql": sql, "limit": token}))
+            lake.run.note_answer(lake.ask("POST", path, root, json={"sql": sql}))
+            lake.run.note_answer(lake.ask("POST", path, f"{token}x", json={"sql": sql}))
+    note_processes(lake.run)
+
+
 # notes the arguments of the process that it runs in
 PROJECT = """\
 from pathlib import Path
@@ -529,6 +543,7 @@ def test_no_secret_is_in_any_output(
     lake.run.note_answer(lake.ask("GET", "/metrics", lake.keys["root"]))
     open_console(lake, tokens)
     open_project(lake)
+    run_queries(lake, tokens)
     break_servers(lake, capsys)
     note_files(lake)
     assert lake.run.leaks() == []

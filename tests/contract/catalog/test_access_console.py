@@ -25,6 +25,9 @@ KNOWN = {"getConsoleSession"}  # of every known caller: answers what this caller
 ABOVE: dict[str, str] = {"listConsoleAuditLog": "manage"}
 # The privilege that a route needs on the last object in its path.
 NEEDS = {
+    "runConsoleQuery": "read",  # on what it reads
+    "writeConsoleCsv": "read",
+    "prepareConsoleQueries": "discover",
     "listConsoleTables": "discover",
     "listConsoleUpkeep": "discover",
     "showConsoleUpkeep": "read",
@@ -43,10 +46,14 @@ NEEDS = {
     "listConsoleIndexes": "read",
     "listConsoleRuns": "read",
 }
+# of requests that have one, about a table of a namespace
 BODIES: dict[str, Callable[[str, str], Any]] = {
-    "requestUpkeep": lambda namespace, table: {"steps": ["compact"]},
-    "planUpkeep": lambda namespace, table: {"steps": ["compact"]},
-}  # of requests that have one, about a table of a namespace
+    "requestUpkeep": lambda _space, _name: {"steps": ["compact"]},
+    "planUpkeep": lambda _space, _name: {"steps": ["compact"]},
+    "runConsoleQuery": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
+    "writeConsoleCsv": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
+    "prepareConsoleQueries": lambda _space, _name: {},
+}
 
 # Pairs of an object and a missing one have names of one length, so that all headers are the same, too.
 NAMES = {"prefix": "default", "namespace": "shown", "table": "orders"}
@@ -57,7 +64,11 @@ FOREIGN = [({"table": "hidden"}, {"table": "absent"}), ({"namespace": "guard"}, 
 DATA = [route for route in ROUTES if route.operation not in FILES]
 OF_WAREHOUSES = [route for route in ROUTES if "{prefix}" in route.template]
 OTHERS = [route for route in DATA if "{prefix}" not in route.template]
-ABOUT_TABLES = [route for route in OF_WAREHOUSES if "{table}" in route.template or route.operation in BODIES]
+ABOUT_TABLES = [
+    route
+    for route in OF_WAREHOUSES
+    if "{table}" in route.template or BODIES.get(route.operation, lambda *_: {})("shown", "orders") != {}
+]
 
 # headers that differ in any two answers; a connection is closed or kept by how much of the body had arrived
 ANY_TWO = ("date", "x-request-id", "connection")
