@@ -60,6 +60,12 @@ def test_commits_that_were_not_read_are_counted_from_the_oldest_on() -> None:
     assert compare_input("orders", ReadState("u", 2), table("append", "append", "replace")) == (None, None)
 
 
+def test_a_commit_that_only_notes_progress_brings_no_rows() -> None:
+    orders = table("append", "append")
+    orders["snapshots"][1]["summary"] = {"operation": "append", "frazil.commit": "{}"}
+    assert compare_input("orders", ReadState("u", 1), orders) == (None, None)
+
+
 def test_parents_in_a_circle_end() -> None:
     circle = metadata("file:///w/t", [snapshot(1, 2, 1), snapshot(2, 1, 2)], {"main": 2}, **{"table-uuid": "u"})
     assert compare_input("t", ReadState("u", 7), circle) == (

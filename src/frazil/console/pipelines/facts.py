@@ -187,11 +187,24 @@ def compare_input(name: str, read: ReadState, metadata: Json) -> tuple[str | Non
     else:
         if read.snapshot_id is not None:
             return f"{name}: snapshot {read.snapshot_id}, which was read last, is not in its history", None
-    changing = [snapshot for snapshot in unread if (snapshot.get("summary") or {}).get("operation") != "replace"]
+    changing = [snapshot for snapshot in unread if _changes_rows(snapshot.get("summary") or {})]
     if not changing:
         return None, None
     commits = "1 commit" if len(changing) == 1 else f"{len(changing):,} commits"
     return f"{name}: {commits} not read yet", changing[-1]["timestamp-ms"]
+
+
+def _changes_rows(summary: Json) -> bool:
+    """Whether a commit has other rows than its parent: compaction has not, nor has one that only notes progress.
+
+    >>> _changes_rows({"operation": "replace"}), _changes_rows({"operation": "append", "added-records": "5"})
+    (False, True)
+    >>> _changes_rows({"operation": "append", SUMMARY_COMMIT: "{}"}), _changes_rows({"operation": "append"})
+    (False, True)
+    """
+    if summary.get("operation") != "append":
+        return summary.get("operation") != "replace"
+    return SUMMARY_COMMIT not in summary or number(summary.get("added-records")) not in (None, 0)
 
 
 # --- how fast --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ const MOST_DEEP = 20; // steps of a trace
 export function described(box) {
   const { state, stream } = box;
   if (stream?.is_live) return { level: "fine", text: speedText(box) };
-  if (stream) return { level: "off", text: `quiet, last commit ${age(stream.commits[0][0])}` };
+  if (stream) return { level: "off", text: `last rows ${age(stream.commits[0][0])}` };
   if (state) return { level: LEVELS[state.status] ?? "off", text: `${state.status}${state.lag_ms === null ? "" : ` for ${lag(state.lag_ms)}`}` };
   if (box.kind === "table" || box.kind === "model") return { level: null, text: box.exists ? (box.committed_ms === null ? "empty" : `written ${age(box.committed_ms)}`) : "not in the catalog" };
   return { level: null, text: box.mode ?? "" };
