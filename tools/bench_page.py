@@ -22,6 +22,7 @@ Every figure that a full run of `make bench` has printed last, next to its peer 
 says how many times better Frazil is: more rows, less time, less memory. Machines are noisy, so the ratio counts, not
 the value.
 
+<!-- shown: hours of an idle machine -->
 ```sh
 make bench                          # all of them: hours, on an idle machine
 .venv/bin/python -m benchmarks.catalog --record docs/benchmarks.json    # one of them

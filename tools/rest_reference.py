@@ -23,6 +23,7 @@ specification leaves a choice.
 - Errors are `{"error": {"message": ..., "type": ..., "code": ...}}`.
 - A running server has this as an OpenAPI document, for generators of clients:
 
+<!-- covered by: tests/contract/catalog/test_access.py -->
 ```sh
 curl -s http://127.0.0.1:8181/openapi.json
 ```
