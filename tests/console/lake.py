@@ -22,6 +22,12 @@ SALES = pa.schema(
         pa.field("items", pa.list_(pa.string())),
     ]
 )
+QUARANTINE = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("raw", "reason", "position", "part")),
+        pa.field("quarantined_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
 NOTES = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 
@@ -58,6 +64,12 @@ def build_lake(catalog: FrazilCatalog) -> None:
     table.append(sales(600, 50).rename_columns(renamed.names), branch="audit")
     table.append(sales(700, 50).rename_columns(renamed.names))
     rows = pa.table({"id": [1, 2, 3], "note": [MARKUP, LONG, None]}, schema=NOTES)
-    for name in (MARKUP, RIGHT_TO_LEFT, "sales__quarantine"):
+    for name in (MARKUP, RIGHT_TO_LEFT):
         catalog.create_table(("shop", name), NOTES).append(rows)
+    held = [f'{{"order_id":"{number}","customer":"{number}"}}' for number in range(3)]
+    columns = {name: held if name == "raw" else [MARKUP] * 3 for name in QUARANTINE.names[:-1]}
+    quarantined = pa.table(
+        {**columns, "quarantined_at": [dt.datetime(2026, 1, 2, tzinfo=dt.UTC)] * 3}, schema=QUARANTINE
+    )
+    catalog.create_table(("shop", "sales__quarantine"), QUARANTINE).append(quarantined)
     catalog.create_table(("shop", "empty"), NOTES)

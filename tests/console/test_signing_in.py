@@ -70,7 +70,7 @@ def test_what_may_not_be_seen_does_not_exist(guarded: Guarded) -> None:
 
 def test_details_of_a_table_need_read_and_are_missing_for_who_may_not_see_it(guarded: Guarded) -> None:
     path = "/console/api/default/namespaces/ns/tables/a"
-    templates = [route.template for route in ROUTES if "{table}" in route.template]
+    templates = [route.template for route in ROUTES if "{table}" in route.template and route.method == "GET"]
     parts = [template.partition("{table}")[2] for template in templates]
     callers = {
         200: guarded.user("reader", ("read", table("a"))),
@@ -84,8 +84,7 @@ def test_details_of_a_table_need_read_and_are_missing_for_who_may_not_see_it(gua
 def test_every_route_of_data_needs_a_known_caller() -> None:
     data = [route for route in ROUTES if "/api/" in route.template]
     assert [route.endpoint for route in data if not route.needs.authenticated] == []
-    changing = [route.operation for route in ROUTES if route.method not in ("GET", "HEAD") and not route.stops]
-    assert changing == [], "pages change nothing"
+    assert {route.needs.text for route in ROUTES if route.writes} <= {"write on the table", "maintain on the table"}
 
 
 def test_grants_are_shown_to_who_manages_the_table(guarded: Guarded, watch: OpenPage) -> None:
@@ -94,11 +93,10 @@ def test_grants_are_shown_to_who_manages_the_table(guarded: Guarded, watch: Open
     root = str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer ")
     for token, shown in ((root, 3), (guarded.token("bob"), 1), (guarded.token("ann"), 0)):
         watched = watch(guarded.server.uri)
-        watched.page.goto(guarded.server.uri)
-        watched.page.evaluate("token => sessionStorage.setItem('frazil.token', token)", token)
-        page = watched.page
-        page.goto(f"{guarded.server.uri}/#/table/default/ns/a/grants")
-        page.reload()
+        keep = f"if (location.origin !== 'null') sessionStorage.setItem('frazil.token', '{token}')"
+        watched.page.add_init_script(keep)
+        watched.page.set_default_timeout(60_000)
+        page = watched.open("table/default/ns/a/grants")
         page.get_by_role("heading", name="On the command line").wait_for()
         assert page.locator(".grants tbody tr").count() == shown
         assert axe_violations(page) == []

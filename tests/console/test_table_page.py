@@ -18,7 +18,18 @@ from tests.console.lake import LONG, MARKUP, RIGHT_TO_LEFT
 from tests.kit.browser import axe_violations, grid_rows
 from tests.kit.console_tables import add_tables, long_past
 
-TABS = ("overview", "columns", "snapshots", "rows", "files", "partitions", "metadata", "indexes", "properties")
+TABS = (
+    "overview",
+    "columns",
+    "snapshots",
+    "rows",
+    "files",
+    "partitions",
+    "metadata",
+    "indexes",
+    "quarantine",
+    "properties",
+)
 SALES = "table/default/shop/sales"
 FRAME_MS = 50
 
@@ -77,9 +88,10 @@ def test_long_and_hostile_values_are_text(lake: EmbeddedCatalog, watch: OpenPage
     page.get_by_text("4 tables").wait_for()
     page.locator(".grid-row", has_text="img src").click()
     page.locator("h1", has_text="img src").wait_for()
-    for tab in ("Properties", "Indexes", "Metadata", "Partitions", "Files", "Rows"):
+    for tab in ("Properties", "Quarantine", "Indexes", "Metadata", "Partitions", "Files", "Rows"):
         page.keyboard.press("[")
         page.locator(".tabs a[aria-current=page]", has_text=tab).wait_for()
+        page.locator(".tab-body > :not(.loading)").first.wait_for()
     page.locator(".cells tbody tr").nth(2).wait_for()
     values = [row[1] for row in cells(page, ".cells tbody tr")]
     assert values[0] == MARKUP
@@ -164,6 +176,7 @@ def longest_task_ms(events: list[dict[str, Any]]) -> float:
 
 def test_every_command_that_a_page_names_can_be_typed(lake: EmbeddedCatalog, watch: OpenPage) -> None:
     watched = watch(lake.uri)
+    watched.page.set_default_timeout(180_000)  # a process starts to read the quarantine
     commands: set[str] = set()
     for address in ("", *(f"{SALES}/{tab}" for tab in TABS), "connect/default"):
         page = watched.open(address)
@@ -189,6 +202,7 @@ def parse(command: click.Command, words: list[str]) -> None:
 def test_axe_finds_nothing_serious_on_any_tab(lake: EmbeddedCatalog, watch: OpenPage, scheme: str) -> None:
     watched = watch(lake.uri, color_scheme=scheme)
     for tab in TABS:
+        watched.page.set_default_timeout(180_000)  # a process starts to read the quarantine
         page = watched.open(f"{SALES}/{tab}")
         page.locator(".tab-body > :not(.loading)").first.wait_for()
         assert axe_violations(page) == [], tab

@@ -351,7 +351,7 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
 
 
 # of the page of a table
-PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs")
+PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs", "/quarantine")
 PAGES = ("tables", "connect", "pipelines", "pipelines/states")
 
 

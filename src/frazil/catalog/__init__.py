@@ -36,7 +36,15 @@ if TYPE_CHECKING:
     from frazil.catalog.operations.indexes import stored_indexes
     from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
-    from frazil.catalog.overview import Readable, find_kept, key_of, list_seen, list_warehouses_seen, peek_metadata
+    from frazil.catalog.overview import (
+        Readable,
+        find_kept,
+        has_readable,
+        key_of,
+        list_seen,
+        list_warehouses_seen,
+        peek_metadata,
+    )
     from frazil.catalog.owned import OwnPlaces, manifests_of, own_places
     from frazil.catalog.places import find_overlaps, store_missing_places
     from frazil.catalog.problems import problem_of
@@ -144,6 +152,7 @@ __all__ = [
     "find_target",
     "find_warehouse",
     "find_warehouse_target",
+    "has_readable",
     "json_response",
     "key_of",
     "list_keys",

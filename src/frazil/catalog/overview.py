@@ -10,6 +10,7 @@ from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.http import Request
 from frazil.catalog.metadata import Version
+from frazil.catalog.names import Name
 from frazil.catalog.store import relations
 from frazil.catalog.store import upkeep as store
 from frazil.catalog.store.database import Sql
@@ -80,3 +81,13 @@ def find_kept(ctx: Context, request: Request, version: Version) -> Kept | None:
 def key_of(table: Kept) -> str:
     """What tables are sorted by: the namespace, then the name."""
     return f"{table.namespace}\x1f{table.name}"
+
+
+def has_readable(ctx: Context, request: Request, name: Name) -> bool:
+    """Whether the request's warehouse has a table of this name that the caller may read."""
+    sql, warehouse = ctx.database.read(), ctx.warehouse(request).name
+    relation = relations.find(sql, warehouse, name)
+    if relation is None or relation.kind != "table":
+        return False
+    target = Target("table", warehouse, name.key, name.name)
+    return request.caller is None or ctx.gate.allows(sql, request, Need(Privilege.READ, target))

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from frazil.scan.planning import Planner, Unit
 
 MOST_SECONDS = 3.0
+WAIT_SECONDS = 5.0  # for a place: who goes through the tabs leaves readers behind
 MOST_MANIFESTS = 2_000
 
 
 @contextmanager
 def reading_slot(request: Request) -> Iterator[None]:
-    """One of the few places for requests that read files; refused while all are taken."""
+    """One of the few places for requests that read files; refused if all stay taken for some seconds."""
     refuse_other_sites(request)
     check_installed()
-    if not AT_ONCE.acquire(blocking=False):
+    if not AT_ONCE.acquire(timeout=WAIT_SECONDS):
         raise TooBusy("Too many previews are running", hint="try again")
     try:
         yield

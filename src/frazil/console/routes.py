@@ -1,12 +1,14 @@
 """The routes of the console: its files, which anyone may load, and its JSON, for callers that the gate lets pass.
 
 Routes with POST do their work in child processes (work/). The pages take from the REST API what it has; these routes
-have the rest.
+have the rest. Those that change something have a preview.
 """
 
 from __future__ import annotations
 
 from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_server, on_warehouse
+from frazil.console import actions
+from frazil.console.actions import Handler
 from frazil.console.assets import serve_file, serve_page
 from frazil.console.auditing import list_records
 from frazil.console.compaction import show_compaction
@@ -28,8 +30,18 @@ _API = "/console/api"
 _IN = f"{_API}/{{prefix}}"
 _TABLE = f"{_IN}/namespaces/{{namespace}}/tables/{{table}}"
 _READ = on_relation(Privilege.READ)
+_WRITE = on_relation(Privilege.WRITE)
 _SEEN = on_warehouse(Privilege.DISCOVER)
 _MAINTAIN = on_relation(Privilege.MAINTAIN)
+
+
+def _with_preview(path: str, name: str, preview: Handler, change: Handler) -> tuple[Route, Route]:
+    """A change of a table, and what it would do."""
+    return (
+        Route("POST", f"{_TABLE}/{path}/preview", f"previewConsole{name}", preview, _READ, stops=True),
+        Route("POST", f"{_TABLE}/{path}", f"doConsole{name}", change, _WRITE, writes=True),
+    )
+
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", "showConsole", serve_page, PUBLIC, quick=True),
@@ -57,4 +69,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_TABLE}/upkeep", "showConsoleUpkeep", show_state, _READ),
     Route("POST", f"{_TABLE}/upkeep", "requestUpkeep", ask, _MAINTAIN, writes=True),
     Route("POST", f"{_TABLE}/upkeep/plan", "planUpkeep", preview, _MAINTAIN, stops=True),
+    Route("GET", f"{_TABLE}/quarantine", "showConsoleQuarantine", actions.show_quarantine, _READ, stops=True),
+    *_with_preview("replay", "Replay", actions.preview_replay, actions.replay),
+    *_with_preview("rollback", "Rollback", actions.preview_rollback, actions.roll_back),
+    *_with_preview("refs/drop", "DropRef", actions.preview_drop, actions.drop_ref),
+    Route("POST", f"{_TABLE}/refs", "createConsoleRef", actions.create_ref, _WRITE, writes=True),
 )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         plan_drop,
         plan_publish,
     )
-    from frazil.history.rollback import RollbackPlan, perform_rollback, plan_rollback
+    from frazil.history.rollback import LedgerChange, RollbackPlan, perform_rollback, plan_rollback
     from frazil.history.row_checks import Effort, FoundRow
     from frazil.history.rows import RowChange, RowDiff, diff_rows
 
@@ -69,6 +69,7 @@ __all__ = [
     "FoundRow",
     "InputTable",
     "LandingFile",
+    "LedgerChange",
     "LogEntry",
     "OffsetRange",
     "OriginReader",

@@ -32,6 +32,11 @@ class HeldRow:
     part: str
     quarantined_at: dt.datetime
 
+    @property
+    def kind(self) -> str:
+        """The reason without the value."""
+        return reason_kind(self.reason)
+
     def to_json(self) -> dict[str, Any]:
         """The row for people and for `edited_rows`: the raw row as an object, if it is one."""
         return {
@@ -52,6 +57,8 @@ class Naming:
 
     def name_rows(self, rows: pa.Table) -> Iterator[HeldRow]:
         """The rows of a quarantine table with their ids."""
+        if missing := [name for name in COLUMNS if name not in rows.column_names]:
+            raise SinkError(f"the table is no quarantine: it has no column '{missing[0]}'", column=missing[0])
         for values in rows.select(COLUMNS).to_pylist():
             when = values["quarantined_at"].astimezone(dt.UTC)
             text = "\0".join([values["position"], values["part"], when.isoformat(), values["raw"]])

@@ -27,6 +27,7 @@ from frazil.scan.reading import read_each_file, scan_rows
 from frazil.write.commit import (
     Append,
     CommitCatalog,
+    Overtaken,
     RetryPolicy,
     Rewrite,
     load_existing,
@@ -95,10 +96,20 @@ class IcebergQuarantine:
 
     def rows(self, choice: Choice | None = None) -> list[HeldRow]:
         """The chosen rows, oldest first."""
-        result, chosen, naming = self._open_quarantine(), as_choice(choice), Naming()
-        pieces = read_each_file(result) if result is not None else ()
-        matching = [row for _, piece in pieces for row in naming.name_rows(piece) if chosen.has(row)]
+        chosen = as_choice(choice)
+        matching = [row for row in self.iter_rows() if chosen.has(row)]
         return sorted(matching, key=lambda row: (row.quarantined_at, row.position))
+
+    def iter_rows(self) -> Iterator[HeldRow]:
+        """All rows, file by file: only one of the files is in memory."""
+        quarantine, naming = self._open_quarantine(), Naming()
+        for _, piece in read_each_file(quarantine) if quarantine is not None else ():
+            yield from naming.name_rows(piece)
+
+    def snapshot_id(self) -> int | None:
+        """The newest snapshot of the quarantine table; None if no row was ever quarantined."""
+        quarantine = self._open_quarantine()
+        return None if quarantine is None else quarantine.metadata.current_snapshot_id
 
     def replay(
         self,
@@ -107,12 +118,14 @@ class IcebergQuarantine:
         choice: Choice | None = None,
         edits: Mapping[str, str] | None = None,
         dry_run: bool = False,
+        expected: int | None = None,
     ) -> ReplayResult:
         """Brings the chosen rows that keep the contract now into the table. Rows that still fail remain in quarantine,
         with the reason.
 
         With `edits` (see `held.edited_rows`) only the rows named there are meant, and what stands there takes the place
-        of the raw row.
+        of the raw row. With `expected`, only if that is still the newest snapshot of the quarantine: what a person has
+        been shown is what comes in.
         """
         held, meant = as_rules(rules), as_choice(choice)
         if edits is not None:
@@ -125,6 +138,7 @@ class IcebergQuarantine:
                 return ReplayResult(missing=tuple(sorted(edits or ())), dry_run=dry_run)
             if done := _committed(quarantine, sent):
                 return done
+            self._require(quarantine, expected)
             self._refuse_upserted(quarantine, held)
             table = load_existing(self.catalog, self.identifier)
             contract = held.contract(layout_of(table), lambda: _reasons(quarantine))
@@ -171,6 +185,17 @@ class IcebergQuarantine:
             return sent[-1][1]
 
         return until_decided(attempt, name=self.name, retry=self.retry)
+
+    def _require(self, quarantine: Table, expected: int | None) -> None:
+        """Passes when the quarantine is at the expected snapshot."""
+        newest = quarantine.metadata.current_snapshot_id
+        if expected not in (None, newest):
+            raise Overtaken(
+                f"The quarantine of {self.name} is not at snapshot {expected} any more, but at {newest}: nothing was "
+                f"changed",
+                hint="look at what it holds now",
+                table=self.name,
+            )
 
     def _refuse_upserted(self, quarantine: Table, rules: Rules) -> None:
         if (key := quarantine.properties.get(PROPERTY_UPSERTED_BY)) and not rules.append:

@@ -45,7 +45,18 @@ NEEDS = {
     "showConsoleMetadata": "read",
     "listConsoleIndexes": "read",
     "listConsoleRuns": "read",
+    "showConsoleQuarantine": "read",
+    "previewConsoleReplay": "read",
+    "doConsoleReplay": "write",
+    "previewConsoleRollback": "read",
+    "doConsoleRollback": "write",
+    "previewConsoleDropRef": "read",
+    "doConsoleDropRef": "write",
+    "createConsoleRef": "write",
 }
+ROLLBACK = {"ref": "main", "head": "1", "snapshot": "2", "with_progress": False}
+REF = {"kind": "tag", "name": "march", "snapshot": "1"}
+REPLAY = {"head": "1", "reason": None, "extra_fields": "error"}
 # of requests that have one, about a table of a namespace
 BODIES: dict[str, Callable[[str, str], Any]] = {
     "requestUpkeep": lambda _space, _name: {"steps": ["compact"]},
@@ -53,6 +64,13 @@ BODIES: dict[str, Callable[[str, str], Any]] = {
     "runConsoleQuery": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
     "writeConsoleCsv": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
     "prepareConsoleQueries": lambda _space, _name: {},
+    "previewConsoleReplay": lambda _space, _name: REPLAY,
+    "doConsoleReplay": lambda _space, _name: REPLAY,
+    "previewConsoleRollback": lambda _space, _name: ROLLBACK,
+    "doConsoleRollback": lambda _space, _name: ROLLBACK,
+    "previewConsoleDropRef": lambda _space, _name: REF,
+    "doConsoleDropRef": lambda _space, _name: REF,
+    "createConsoleRef": lambda _space, _name: REF,
 }
 
 # Pairs of an object and a missing one have names of one length, so that all headers are the same, too.
@@ -115,7 +133,9 @@ def ask(client: Client, route: Route, **names: str) -> Answer:
 
 
 def shown(answer: Answer, names: dict[str, str]) -> tuple[int, str, dict[str, str]]:
-    """All of an answer but what it repeats of these names, and what differs in any two answers."""
+    """All of an answer but what it repeats of these names, and what differs in any two answers: also whether the server
+    had read the body before it refused the request, else it closes the connection.
+    """
     text, headers = str(answer.body), answer.headers.items()
     for kind, name in names.items():
         text = text.replace(name, kind)

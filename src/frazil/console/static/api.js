@@ -7,7 +7,7 @@ export class ApiError extends Error {
     super(message);
     this.status = status;
     this.details = details; // what else the server says: a hint, the place in a query
-    this.title = { 401: "Not signed in", 403: "Not allowed", 404: "Not found" }[status] ?? "Request failed";
+    this.title = { 401: "Not signed in", 403: "Not allowed", 404: "Not found", 409: "Conflict", 429: "Too busy" }[status] ?? "Request failed";
   }
 }
 
@@ -73,5 +73,5 @@ export function apiPath(warehouse, ...rest) {
 
 export function tablePath(table, part) {
   const path = ["namespaces", table.namespace.join("\x1f"), "tables", table.name];
-  return apiPath(table.warehouse, ...path, ...(part ? [part] : []));
+  return apiPath(table.warehouse, ...path, ...(part ? part.split("/") : []));
 }

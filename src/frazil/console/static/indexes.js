@@ -19,7 +19,7 @@ export async function indexesTab(table, body, { signal }) {
     ...indexes.map((index) => drawIndex(table, index)),
     declared.length ? section("Declared, and not built yet", declared.map((each) => h("p", {}, h("bdi", {}, oneLine(each.name, 80)), h("span", { class: "muted" }, " of column "), h("bdi", {}, oneLine(each.column, 80)), h("span", { class: "muted" }, `, ${each.metric}`))), command(commandLine("maintain", [table.label], "--only indexes"))) : "",
     indexes.length || declared.length ? "" : h("p", { class: "muted" }, vectors.length ? "No vector index yet: a search compares every row." : "This table has no column of vectors (a list of float or double) to index."),
-    vectors.length ? section("On the command line", vectors.slice(0, 5).map((column) => command(commandLine("index create", [table.label, column])))) : "",
+    section("On the command line", command(commandLine("index list", [table.label])), vectors.slice(0, 5).map((column) => command(commandLine("index create", [table.label, column])))),
   );
 }
 

@@ -4,6 +4,7 @@ import { get, tablePath } from "./api.js";
 import { command, commandLine, h, s } from "./dom.js";
 import { ROWS_ABOUT, age, bytes, compact, count, oneLine, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
+import { snapshotActions } from "./refs.js";
 import { hash } from "./shell.js";
 
 const LANE = 16, ROW = 36, LEFT = 18, COLOURS = 6;
@@ -120,6 +121,7 @@ function details(table, data, { at, id, refs }) {
       ["Delete files", count(data.delete_files[at])],
       ["Size", bytes(data.bytes[at])],
     ]),
+    snapshotActions(table, { id, refs }, data.refs.filter((ref) => ref.type === "branch").map((ref) => ({ name: ref.name, id: data.id[ref.row] }))),
     h("p", {}, h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows", id) }, "Show the rows at this snapshot")),
     h("h2", {}, "On the command line"),
     command(commandLine("tag create", [table.label, "NAME"], `--at ${id}`)),

@@ -10,8 +10,9 @@ import { indexesTab } from "./indexes.js";
 import { metadataTab } from "./metadata.js";
 import { pairs, section } from "./parts.js";
 import { partitionsTab } from "./partitions.js";
+import { quarantineTab } from "./quarantine.js";
 import { snapshotsTab } from "./snapshots.js";
-import { activity, health } from "./tables.js";
+import { COMPANIONS, activity, health } from "./tables.js";
 
 const TABS = [
   ["overview", "Overview", overview],
@@ -22,6 +23,7 @@ const TABS = [
   ["partitions", "Partitions", partitionsTab],
   ["metadata", "Metadata", metadataTab],
   ["indexes", "Indexes", indexesTab],
+  ["quarantine", "Quarantine", quarantineTab],
   ["grants", "Grants", grantsTab],
   ["properties", "Properties", properties],
 ];
@@ -32,7 +34,7 @@ export async function page({ warehouse, parts, query }, signal) {
   table.label = [...table.namespace, name].join(".");
   drawNav("tables");
   const open = (tab, more) => go("table", warehouse, namespace, name, tab, more);
-  const tabs = TABS.filter(([key]) => key !== "grants" || state.session.authentication);
+  const tabs = TABS.filter(([key]) => (key !== "grants" || state.session.authentication) && (key !== "quarantine" || !COMPANIONS.test(name)));
   const at = Math.max(0, tabs.findIndex(([key]) => key === chosen));
   bindKeys({
     Escape: () => go("tables", warehouse),

@@ -6,7 +6,7 @@ import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent,
 import { Grid } from "./grid.js";
 import { bindKeys, drawNav, openTable, show, state } from "./shell.js";
 
-const COMPANIONS = /__(quarantine|ledger|runs)$/;
+export const COMPANIONS = /__(quarantine|ledger|runs)$/;
 const LEVELS = { error: 0, overdue: 1, due: 2, fine: 3, off: 4, empty: 5, hidden: 6 };
 export const WORDS = { fine: "Fine", due: "Due", overdue: "Overdue", off: "Off", empty: "Empty", hidden: "No access", error: "Error" };
 

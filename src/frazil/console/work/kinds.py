@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.console.query_jobs import run_query_job, write_csv_job
+from frazil.console.work import tables
 from frazil.console.work.upkeep import plan_steps
 
 if TYPE_CHECKING:
@@ -39,4 +40,12 @@ KINDS: dict[str, Kind] = {
     "query": Kind(run_query_job),
     "csv": Kind(write_csv_job),
     "preview of upkeep": Kind(plan_steps),
+    "look at the quarantine": Kind(tables.show_quarantine),
+    "preview of a replay": Kind(tables.preview_replay),
+    "replay": Kind(tables.replay, writes=True),
+    "preview of a rollback": Kind(tables.preview_rollback),
+    "rollback": Kind(tables.roll_back, writes=True),
+    "new branch or tag": Kind(tables.create_ref, writes=True),
+    "preview of a drop": Kind(tables.preview_drop),
+    "drop of a branch or tag": Kind(tables.drop_ref, writes=True),
 }
