@@ -27,6 +27,9 @@ from tools.own_server import own_server
 
 WORKERS = 2
 NO_RETRIES = {"commit.retry.num-retries": "0"}
+# On a busy machine a writer may take longer for an append; PyIceberg does not send a commit again if the server closes
+# the idle connection at that very moment.
+PATIENT = {"FRAZIL_SERVER__LIMITS__IDLE_SECONDS": "3600"}
 UNHEARD = (500, 502, 503, 504)
 
 
@@ -44,7 +47,7 @@ def run_all(works: Sequence[Callable[[], None]]) -> None:
 def serving(database: str, folder: Path, *, several: bool) -> Iterator[str]:
     """The address of a catalog of several processes, or in this one."""
     if several:
-        with own_server(folder, database=database, workers=WORKERS) as (uri, _):
+        with own_server(folder, database=database, workers=WORKERS, variables=PATIENT) as (uri, _):
             yield uri
     else:
         with running_catalog(folder, database=database) as server:
