@@ -7,6 +7,8 @@
   and 3) and copy-on-write. With a key of one column; and fewer of them with a key of two, where PyIceberg compares
   every row of the table with every change.
 - As many changes, scattered over ten times the rows, merge-on-read: memory must stay what it is.
+- In plain Python a process makes the same commit twice, on two tables, and the second is measured: at the first, the
+  allocator, Arrow's threads and the caches of both libraries are cold. The first has a figure of its own.
 - Each case runs in a process of its own, on a table of its own, in turns. CPU seconds are those of driver, JVM and all
   Python workers, from the moment that the Spark session is there. All writers must come to the same rows.
 """
