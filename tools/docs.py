@@ -13,6 +13,7 @@ from tools import (
     cli_reference,
     diagrams,
     engine_matrix,
+    engine_pages,
     layout,
     readme,
     requirements,
@@ -27,6 +28,7 @@ PAGES = {
     "docs/rest.md": rest_reference.render_page,
     "docs/cli.md": cli_reference.render_page,
     "docs/engine-matrix.md": engine_matrix.render_page,
+    **engine_pages.pages(),
     "docs/architecture.md": layout.render_page,
     "docs/benchmarks.md": bench_page.render_page,
 }

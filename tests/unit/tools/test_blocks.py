@@ -22,7 +22,7 @@ FENCE = re.compile(
 # Marks of blocks that a test takes from the page and runs. `covered by: FILE` names a test of the same calls, on other
 # tables or servers; `shown: REASON` says why nothing runs the block.
 RUN = ("example", "tutorial", "recipe", "project", "model")
-MOST_SHOWN = 3  # lower it when one is run; a new one needs a reason better than a test
+MOST_SHOWN, MOST_COVERED = 3, 86  # lower them when a block is run; one more needs a reason
 
 
 class Block(NamedTuple):
@@ -97,7 +97,7 @@ def test_tests_that_cover_blocks_exist() -> None:
 def test_few_blocks_are_only_shown() -> None:
     kinds = Counter(block.mark.partition(":")[0] for block in BLOCKS)
     assert kinds["shown"] <= MOST_SHOWN
-    assert kinds["covered by"] < sum(kinds[kind] for kind in RUN)
+    assert kinds["covered by"] <= MOST_COVERED
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in BLOCKS}))
