@@ -18,10 +18,12 @@ from typing import TextIO
 from frazil.terminal import visible, visible_json
 
 LONGEST_ERROR = 300  # characters of an error's text in a message
+_LEVEL = r"(?:%1[fF]|\x1f|/(?:tables|views)/)"  # between the parts of a name in a path: the dots of a token end parts
 # API keys of the catalog (their ids stay), and JSON Web Tokens: they tell what they are, wherever they stand.
 _TOKENS = (
     (re.compile(r"(frz(?:_|%5[fF])[0-9a-f]{16}(?:_|%5[fF]))[0-9A-Za-z]{8,}"), r"\1***"),
     (re.compile(r"eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), "***"),
+    (re.compile(rf"eyJ[\w-]{{5,}}{_LEVEL}eyJ[\w-]{{5,}}(?:{_LEVEL}[\w-]*)?"), "***"),
 )
 _SECRETS = (
     (re.compile(r"(://[^:/?#@\s]*):[^@\s/]*@"), r"\1:***@"),  # a password in a URL
@@ -42,6 +44,8 @@ def hide_tokens(text: str) -> str:
 
     >>> hide_tokens("Namespace does not exist: frz_0123456789abcdef_" + 43 * "x"), hide_tokens("eyJhbGci.eyJzdWIi.c2ln")
     ('Namespace does not exist: frz_0123456789abcdef_***', '***')
+    >>> hide_tokens("/v1/default/namespaces/ns%1FeyJhbGci%1FeyJzdWIi/tables/c2ln/plan")
+    '/v1/default/namespaces/ns%1F***/plan'
     """
     if "frz" in text or "eyJ" in text:  # rarely: this is part of every answer with an error
         for pattern, instead in _TOKENS:
