@@ -351,13 +351,11 @@ def description(lake: Lake, token: str) -> dict[str, Any]:
 
 
 # of the page of a table
-<<<<<<< HEAD
-PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs", "/quarantine")
-PAGES = ("tables", "connect", "pipelines", "pipelines/states")
-=======
-PARTS = ("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs", "/upkeep")
+PARTS = (
+    *("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs", "/quarantine"),
+    "/upkeep",
+)
 PAGES = ("tables", "connect", "pipelines", "pipelines/states", "upkeep")
->>>>>>> db1d7d9b (logs: a token that is the name of a table is hidden in paths, where its dots end levels; upkeep and SQL are searched for secrets)
 
 
 def run_jobs(lake: Lake, tokens: list[str]) -> None:
