@@ -132,3 +132,16 @@ def test_a_table_that_names_files_of_another_one_is_not_read(guarded: Guarded, t
     answer = query(writer, "SELECT * FROM ns.mine")
     assert (answer.status, answer.body["error"]["type"]) == (403, "ForbiddenException")
     assert query(guarded.user("all", ("read", namespace("ns"))), "SELECT * FROM ns.secret").status == 200
+
+
+def test_vectors_are_searched_by_that_of_a_row(guarded: Guarded) -> None:
+    token = str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer ")
+    words = pa.table({"word": ["ice", "snow", "sand"], "embedding": [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]})
+    FrazilCatalog("lake", uri=guarded.server.uri, token=token).create_table(("ns", "words"), words.schema).append(words)
+    reader = guarded.user("searcher", ("read", table("words")))
+    vector = "(SELECT embedding FROM ns.words WHERE word = 'ice' LIMIT 1)"
+    sql = f"SELECT * EXCLUDE (embedding) FROM nearest('ns.words', 'embedding', {vector}, k := 2)"
+    answer = query(reader, sql).body
+    assert [row[0] for row in answer["rows"]] == ["ice", "snow"]
+    by_text = query(reader, "SELECT word FROM nearest('ns.words', 'embedding', 'cold')")
+    assert (by_text.status, by_text.body["error"]["problem"]) == (400, "no-embedder")

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page
 
 from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.client import FrazilCatalog
 from tests.console.conftest import OpenPage
 from tests.console.lake import MARKUP
 from tests.kit.browser import Watched, axe_violations, grid_rows
@@ -40,6 +41,8 @@ def test_a_query_is_shown_as_rows_as_a_chart_and_by_its_scans(sql: Watched, tmp_
     assert page.evaluate("window.hit") is None
     page.get_by_role("button", name="Chart", exact=True).click()
     page.locator(".chart canvas").wait_for()
+    page.get_by_label("Split by").select_option("buyer")
+    page.locator(".u-legend .u-label", has_text=MARKUP).wait_for()
     page.get_by_role("button", name="Scans", exact=True).click()
     assert "6 skipped by order_id < 'o-000100'" in page.locator(".funnel").inner_text()
     with page.expect_download() as download:
@@ -109,3 +112,12 @@ def test_axe_finds_nothing_serious(lake: EmbeddedCatalog, watch: OpenPage) -> No
         for view in ("Rows", "Chart", "Scans", "History"):
             page.get_by_role("button", name=view, exact=True).click()
             assert axe_violations(page) == []
+
+
+def test_a_table_opens_in_sql_as_of_a_snapshot(lake: EmbeddedCatalog, watch: OpenPage) -> None:
+    snapshot = FrazilCatalog("lake", **lake.properties).load_table(("shop", "sales")).metadata.snapshots[0].snapshot_id
+    page = watch(lake.uri).open(f"table/default/shop/sales/rows/{snapshot}")
+    page.get_by_role("link", name="Open in SQL").click()
+    page.get_by_label("SQL", exact=True).wait_for()
+    text = f"SELECT *\nFROM shop.sales AT (VERSION => {snapshot})\nLIMIT 100"
+    assert page.get_by_label("SQL", exact=True).input_value() == text

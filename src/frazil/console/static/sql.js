@@ -11,6 +11,7 @@ import { chains, qualified, tablesOf, travel } from "./sqltext.js";
 import { searchForm } from "./sqlsearch.js";
 
 const KEPT = 50, LONGEST = 20_000; // queries in the history, and characters of one
+const TURNS = 15; // attempts, one per second, while the server is busy
 const LIMITS = [100, 1000, 10_000];
 const VIEWS = [["rows", "Rows"], ["chart", "Chart"], ["scans", "Scans"], ["history", "History"]];
 const DRAW = { rows: rowsView, chart: chartView, scans: explainView };
@@ -118,7 +119,7 @@ class SqlPage {
     try {
       await this.prepared;
       if (own.signal.aborted) return;
-      this.answer = await post(apiPath(this.warehouse, "query"), { sql, limit: this.limit }, { signal: own.signal });
+      this.answer = await this.ask(sql, own.signal);
       this.kept.add(sql, { rows: this.answer.rows.length, seconds: this.answer.seconds, at: started });
       this.status.textContent = summary(this.answer);
       this.download.disabled = !this.answer.columns.length;
@@ -128,6 +129,20 @@ class SqlPage {
       else this.fail(error);
     } finally {
       if (this.running === own) this.ended();
+    }
+  }
+
+  // The answer to a query. The server runs a few at a time: others wait here.
+  async ask(sql, signal) {
+    for (let turn = 1; ; turn++) {
+      try {
+        return await post(apiPath(this.warehouse, "query"), { sql, limit: this.limit }, { signal });
+      } catch (error) {
+        if (error.status !== 429 || turn === TURNS) throw error;
+        this.status.textContent = "Other queries run. Waiting…";
+        await new Promise((resolve) => setTimeout(resolve, 1000));
+        signal.throwIfAborted();
+      }
     }
   }
 

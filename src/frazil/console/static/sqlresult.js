@@ -31,7 +31,7 @@ export function chartView(answer) {
   if (!numbers.length || !answer.rows.length) return h("p", { class: "muted hint" }, "A chart needs rows, and a column of numbers.");
   const others = answer.columns.map((column, at) => ({ ...column, at })).filter((column) => !column.number);
   const first = others.find((column) => column.time) ?? others[0] ?? numbers[0];
-  const chosen = { x: first.at, y: [(numbers.find((column) => column.at !== first.at) ?? numbers[0]).at], kind: first.time || first.number ? "line" : "bar" };
+  const chosen = { split: -1, x: first.at, y: [(numbers.find((column) => column.at !== first.at) ?? numbers[0]).at], kind: first.time || first.number ? "line" : "bar" };
   const place = h("div", { class: "chart-place" });
   const select = (label, options, value, onChange) =>
     h("label", { class: "pick" }, label, h("select", { class: "field", onchange: (event) => { onChange(event.target.value); draw(); } }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, oneLine(text, 40)))));
@@ -49,10 +49,28 @@ export function chartView(answer) {
   draw();
   const kinds = [["line", "Lines"], ["area", "Areas"], ["bar", "Bars"]];
   const columns = answer.columns.map((column, at) => [String(at), column.name]);
-  return h("div", { class: "chart-view" }, h("div", { class: "chart-head" }, select("Chart", kinds, chosen.kind, (kind) => (chosen.kind = kind)), select("Along", columns, String(chosen.x), (at) => (chosen.x = Number(at))), ys), place, answer.rows.length > MOST_POINTS ? h("p", { class: "muted hint" }, `The first ${count(MOST_POINTS)} rows.`) : null);
+  const splits = [["-1", "nothing"], ...columns.filter(([at]) => !answer.columns[at].number)];
+  const heads = [select("Chart", kinds, chosen.kind, (kind) => (chosen.kind = kind)), select("Along", columns, String(chosen.x), (at) => (chosen.x = Number(at))), select("Split by", splits, "-1", (at) => (chosen.split = Number(at)))];
+  return h("div", { class: "chart-view" }, h("div", { class: "chart-head" }, heads, ys), place, answer.rows.length > MOST_POINTS ? h("p", { class: "muted hint" }, `The first ${count(MOST_POINTS)} rows.`) : null);
 }
 
-function chartOf(answer, { x, y, kind }) {
+// The rows with one column for each value of a column, as far as there are colours: {columns, rows, y}.
+function splitBy(answer, { x, y, split }) {
+  const values = [...new Set(answer.rows.map((row) => row[split]))].slice(0, MOST_SERIES);
+  const rows = new Map();
+  for (const row of answer.rows) {
+    if (!rows.has(row[x])) rows.set(row[x], [row[x], ...values.map(() => null)]);
+    const at = values.indexOf(row[split]);
+    if (at >= 0) rows.get(row[x])[at + 1] = row[y[0]];
+  }
+  return { columns: [answer.columns[x], ...values.map((value) => ({ name: value ?? "null" }))], rows: [...rows.values()], y: values.map((_, at) => at + 1) };
+}
+
+function chartOf(answer, { x, y, kind, split }) {
+  if (split >= 0) {
+    const { y: columns, ...parts } = splitBy(answer, { x, y, split });
+    return chartOf(parts, { x: 0, y: columns, kind, split: -1 });
+  }
   const along = answer.columns[x];
   const value = (text) => (text === null ? null : along.time ? Date.parse(text.length > 10 ? text.replace(" ", "T") : text) : Number(text));
   let rows = answer.rows.slice(0, MOST_POINTS);

@@ -12,6 +12,7 @@ import { pairs, section } from "./parts.js";
 import { partitionsTab } from "./partitions.js";
 import { quarantineTab } from "./quarantine.js";
 import { snapshotsTab } from "./snapshots.js";
+import { qualified } from "./sqltext.js";
 import { COMPANIONS, activity, health } from "./tables.js";
 
 const TABS = [
@@ -203,15 +204,14 @@ async function rows(table, body, { signal, extra }) {
   const answer = await get(tablePath(table, "rows"), { query: { snapshot, limit: 100 }, signal });
   const at = snapshot ? ` --snapshot ${quoted(snapshot)}` : "";
   const back = snapshot ? h("p", { class: "muted" }, "As of snapshot ", h("code", {}, snapshot), ". ", h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows") }, "Show them as they are now")) : null;
+  const open = `${hash("sql", table.warehouse)}?${new URLSearchParams({ q: `SELECT *\nFROM ${sqlName(table)}${snapshot ? ` AT (VERSION => ${snapshot})` : ""}\nLIMIT 100` })}`;
   body.replaceChildren(
-    h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, command(`frazil query ${quoted(`SELECT * FROM ${sqlName(table)} LIMIT 100`)}${at}`)),
+    h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, h("a", { href: open }, "Open in SQL"), command(`frazil query ${quoted(`SELECT * FROM ${sqlName(table)} LIMIT 100`)}${at}`)),
     answer.columns.length ? rowsTable(answer) : "",
   );
 }
 
-export function sqlName(table) {
-  return [...table.namespace, table.name].map((part) => (/^[a-z_][a-z0-9_]*$/.test(part) ? part : `"${part.replaceAll('"', '""')}"`)).join(".");
-}
+export const sqlName = qualified;
 
 // --- properties ------------------------------------------------------------------------------------------------------
 

@@ -63,10 +63,16 @@ class Child:
     def ask(self, job: bytes, *, seconds: float, check: Check) -> tuple[int, bytes]:
         """The status and the body of the answer to a job. Raises TimeoutError, ChildEnded or what `check` raises."""
         if not self.started:
-            self._receive(time.monotonic() + START_SECONDS, check)
-            self.started = True
+            self._await_start(check)
         self._write(job)
         return self._receive(time.monotonic() + seconds, check)
+
+    def _await_start(self, check: Check) -> None:
+        try:
+            self._receive(time.monotonic() + START_SECONDS, check)
+        except TimeoutError as exc:
+            raise Unavailable(f"A process for this did not start within {START_SECONDS:g} seconds") from exc
+        self.started = True
 
     def _write(self, line: bytes) -> None:
         assert self.process.stdin is not None
