@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -11,6 +12,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from frazil.client import FrazilCatalog
+from frazil.sinks import open as open_sink
 from frazil.vector import Indexes
 from tests.console.lake import MARKUP, RIGHT_TO_LEFT, sales
 
@@ -61,3 +63,30 @@ def build_parts(catalog: FrazilCatalog) -> None:
     catalog.load_table(("shop", "words")).append(vectors(400, 100))
     hostile = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), MARKUP))
     catalog.create_table(("shop", RIGHT_TO_LEFT), FIELDS, partition_spec=hostile).append(events(range(2), (MARKUP,)))
+
+
+SHOPS = ("bergen", "bodø", "oslo", "stavanger", "tromsø", "trondheim")
+
+
+def build_visits(catalog: FrazilCatalog) -> None:
+    """Visits of six shops for seven weeks, some of them in quarantine; the newest days came hour by hour."""
+    by_day = PartitionSpec(
+        PartitionField(3, 1000, DayTransform(), "at_day"), PartitionField(2, 1001, IdentityTransform(), "shop")
+    )
+    table = catalog.create_table(("shop", "visits"), FIELDS, partition_spec=by_day)
+    chance = random.Random(3)
+    rows = [
+        {"id": day * 100 + number, "shop": shop, "at": FIRST + dt.timedelta(days=day, minutes=number)}
+        for day in range(49)
+        for at, shop in enumerate(SHOPS)
+        for number in range(int(40 * (1 + at) * (0.4 if day % 7 in (5, 6) else 1) * chance.uniform(0.5, 1.5)))
+    ]
+    table.append(pa.Table.from_pylist(rows, schema=EVENTS))
+    for hour in range(7):
+        table.append(events(range(46, 49), SHOPS[: 2 + hour % 4]))
+    wrong = [{"id": -number, "shop": SHOPS[number % 6], "at": FIRST} for number in range(1, 9)]
+    odd = [{"id": f"v-{number}", "shop": "oslo", "at": FIRST} for number in range(3)]
+    late = [{"id": 9000 + number, "shop": "oslo", "at": "31.3.2026"} for number in range(5)]
+    with open_sink("shop.visits", name="s", catalog=catalog, bad_rows="quarantine", checks=["id >= 0"]) as sink:
+        bad = [*wrong, *odd, *late]
+        sink.write_with_offsets(bad, source="visits", offsets=list(range(len(bad))))

@@ -6,7 +6,7 @@ import datetime as dt
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.console.lake import sales
+from tests.console.parts_lake import build_visits
 from tests.kit.browser import running_browser
 from tests.kit.console_tables import DAY_MS, add_tables, metadata, snapshot
 from tests.kit.project_lake import ProjectLake, copy_project
@@ -32,6 +33,11 @@ PAGES = {
     "columns": "table/default/shop/sales/columns",
     "snapshots": "table/default/shop/sales/snapshots",
     "rows": "table/default/shop/sales/rows",
+    "files": "table/default/shop/visits/files",
+    "partitions": "table/default/shop/visits/partitions",
+    "metadata": "table/default/shop/visits/metadata",
+    "quarantine": "table/default/shop/visits/quarantine",
+    "rollback": "table/default/shop/sales/snapshots",
     "upkeep": "upkeep/default?all=&table=shop.sales",
     "connect": "connect/default/spark",
     "sql": "sql/default",
@@ -45,6 +51,12 @@ SELECT date_trunc('hour', ordered_at) AS hour,
 FROM shop.sales
 WHERE order_id < 'o-002000'
 GROUP BY ALL ORDER BY hour"""
+# what is clicked on a page before its picture is taken
+OPENED = {
+    "metadata": (".tree summary", "details[open] details summary", "details[open] details[open] details summary"),
+    "quarantine": (".sample summary",),
+    "rollback": (".grid-row[data-at='5']", "button:has-text('Roll back to here')"),
+}
 VIEWS = {"sql": "Rows", "sql-chart": "Chart", "sql-scans": "Scans"}
 PROJECT_PAGES = {
     "pipelines": "pipelines/default/graph?node=table%1Fgold%1Frevenue&column=revenue",
@@ -81,6 +93,7 @@ def build(server: EmbeddedCatalog) -> None:
     add_tables(server, "retail", made_up(server))
     catalog = FrazilCatalog("lake", **server.properties)
     catalog.create_namespace("shop")
+    build_visits(catalog)
     first = sales(0, 800)
     text = {"comment": "One row for each order, as the shops report it. Corrections come as upserts within a day."}
     table = catalog.create_table(("shop", "sales"), first.schema, properties=text)
@@ -127,10 +140,21 @@ def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) ->
             page.goto(f"{server.uri}/#/{address}")
             page.wait_for_load_state("networkidle" if name != "streams" else "load")
             page.wait_for_timeout(300 if name != "streams" else 4000)  # it looks again every few seconds
+            if name in OPENED:
+                open_parts(page, OPENED[name])
             if name in VIEWS:
                 run_query(page, VIEWS[name])
             page.screenshot(path=FOLDER / f"{name}-{theme}.png")
             page.close()
+
+
+def open_parts(page: Page, selectors: Sequence[str]) -> None:
+    """Clicks on one element after the other."""
+    for selector in selectors:
+        page.locator(selector).first.click()
+        page.wait_for_load_state("networkidle")
+    page.locator("dialog .loading").wait_for(state="detached")
+    page.wait_for_timeout(500)
 
 
 def run_query(page: Page, view: str) -> None:
