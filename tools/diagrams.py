@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+
+from tools.layout import package_graph
 
 COLUMN, LINE, MARGIN, TOP = 190, 46, 95, 66
 STYLE = """
@@ -100,7 +102,8 @@ DIAGRAMS = {
 
 def plots() -> dict[str, str]:
     """Each file below docs/explanation, with its text."""
-    return {f"docs/explanation/{name}.svg": draw(diagram) for name, diagram in DIAGRAMS.items()}
+    files = {f"docs/explanation/{name}.svg": draw(diagram) for name, diagram in DIAGRAMS.items()}
+    return files | {"docs/explanation/packages.svg": draw_layers("Packages", package_graph())}
 
 
 def draw(diagram: Diagram) -> str:
@@ -108,13 +111,7 @@ def draw(diagram: Diagram) -> str:
     width = 2 * MARGIN + COLUMN * (len(diagram.lanes) - 1)
     height = TOP + LINE * len(diagram.messages) + 26
     at = {lane: MARGIN + COLUMN * number for number, lane in enumerate(diagram.lanes)}
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-        f"<title>{escape(diagram.title)}</title><style>{STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}" rx="10"/>',
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-        '<path class="head" d="M0 0 8 4 0 8z"/></marker></defs>',
-    ]
+    lines = _page(diagram.title, width, height)
     for lane, x in at.items():
         lines.append(f'<line class="line" x1="{x}" y1="40" x2="{x}" y2="{height - 14}"/>')
         lines.append(f'<rect class="box" x="{x - 60}" y="12" width="120" height="30" rx="7"/>')
@@ -135,3 +132,57 @@ def _message(message: Message, at: dict[str, int], y: int, width: int) -> Iterat
         return
     yield f'<path class="arrow" d="M{start} {y + 4}H{end}" marker-end="url(#head)"/>'
     yield f'<text class="label" x="{middle:.0f}" y="{y - 4}" text-anchor="middle">{text}</text>'
+
+
+def draw_layers(title: str, uses: Mapping[str, Sequence[str]]) -> str:
+    """Boxes in layers, each below what it uses; the keys are in an order in which what is used comes first.
+
+    >>> draw_layers("Two", {"a": [], "b": ["a"]}).count("<path class=\\"arrow\\"")
+    1
+    """
+    layers = _layers(uses)
+    width = 20 + 130 * max(map(len, layers))
+    at = {
+        name: (width / 2 + 130 * (place - (len(layer) - 1) / 2), 30 + 74 * number)
+        for number, layer in enumerate(layers)
+        for place, name in enumerate(layer)
+    }
+    lines = _page(title, width, 74 * len(layers))
+    for name, others in uses.items():
+        x, y = at[name]
+        for other_x, other_y in (at[other] for other in others):
+            middle = (y - 15 + other_y + 15) / 2
+            lines.append(
+                f'<path class="arrow" d="M{x:.0f} {y - 15:.0f}C{x:.0f} {middle:.0f} {other_x:.0f} {middle:.0f} '
+                f'{other_x:.0f} {other_y + 16:.0f}" marker-end="url(#head)"/>'
+            )
+    for name, (x, y) in at.items():
+        lines.append(f'<rect class="box" x="{x - 60:.0f}" y="{y - 15:.0f}" width="120" height="30" rx="7"/>')
+        lines.append(f'<text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle">{escape(name)}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _layers(uses: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The names by how many steps of use lie above them; in a layer, near what they use."""
+    depth: dict[str, int] = {}
+    for name, others in uses.items():
+        depth[name] = 1 + max((depth[other] for other in others), default=-1)
+    layers: list[list[str]] = []
+    place: dict[str, float] = {}
+    for number in range(max(depth.values()) + 1):
+        layer = [name for name in uses if depth[name] == number]
+        layer.sort(key=lambda name: sum(place[other] for other in uses[name]) / max(len(uses[name]), 1))
+        place |= {name: index - (len(layer) - 1) / 2 for index, name in enumerate(layer)}
+        layers.append(layer)
+    return layers
+
+
+def _page(title: str, width: int, height: int) -> list[str]:
+    """The beginning of a file: the size, the colours, the head of arrows."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f'<rect class="page" width="{width}" height="{height}" rx="10"/>',
+        '<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path class="head" d="M0 0 8 4 0 8z"/></marker></defs>',
+    ]

@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "architecture.md"
+PICTURE = "![Which package imports which: arrows point to what is imported](explanation/packages.svg)\n"
 BEGIN, END = "<!-- layout: written by make docs -->\n", "<!-- end of layout -->\n"
 
 
@@ -284,7 +285,7 @@ def render_page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{_map()}\n{_graph()}{END}{after}"
+    return f"{before}{BEGIN}\n{_map()}\n{PICTURE}{END}{after}"
 
 
 def _map() -> str:
@@ -296,8 +297,8 @@ def _map() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _graph() -> str:
-    """What each package imports, without what follows from the rest."""
+def package_graph() -> dict[str, list[str]]:
+    """What each package imports, without what follows from the rest; in import order."""
     uses: dict[str, set[str]] = {name: set() for name in NAMES if is_package(name)}
     for module in imports():
         importer, imported = (package_of(name).partition(".")[0] for name in (module.importer, module.imported))
@@ -306,8 +307,9 @@ def _graph() -> str:
     reach: dict[str, set[str]] = {}
     for name in (name for name in NAMES if name in uses):  # in import order: what it uses is known
         reach[name] = uses[name].union(*(reach[other] for other in uses[name]))
-    lines = ["```mermaid", "graph BT"]
-    for name in reach:
-        implied = set[str]().union(*(reach[other] for other in uses[name]))
-        lines += [f"    {name} --> {other}" for other in NAMES if other in uses[name] - implied]
-    return "\n".join([*lines, "```", ""])
+    return {
+        name: [
+            other for other in NAMES if other in uses[name] - set[str]().union(*(reach[each] for each in uses[name]))
+        ]
+        for name in reach
+    }
