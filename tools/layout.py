@@ -123,7 +123,7 @@ LAYOUT = (
         {
             "work": "queries and changes in child processes of the server, with the caller's rights",
             "project": "what the project in the server's folder declares, asked in a process of its own",
-            "pipelines": "the graph of pipelines and tables, laid out; states, runs, streams",
+            "pipelines": "the graph of pipelines and tables, laid out; states, runs, streams; plan and apply",
         },
     ),
     Package("cli", "the commands: parse, call the library, print"),

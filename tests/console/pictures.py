@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Browser, Page
+from pyiceberg.types import StringType
 
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
@@ -58,10 +59,14 @@ OPENED = {
     "rollback": (".grid-row[data-at='5']", "button:has-text('Roll back to here')"),
 }
 VIEWS = {"sql": "Rows", "sql-chart": "Chart", "sql-scans": "Scans"}
+PRICES = """
+prices = Table("shop.prices", column("sku", "string", required=True), column("price", "decimal(12,2)"))
+"""
 PROJECT_PAGES = {
     "pipelines": "pipelines/default/graph?node=table%1Fgold%1Frevenue&column=revenue",
     "runs": "pipelines/default/runs",
     "streams": "pipelines/default/streams",
+    "plan": "plan/default",
 }
 
 
@@ -130,6 +135,12 @@ def build_project(server: EmbeddedCatalog, folder: Path) -> None:
         lake.note("gold.revenue", "gold.revenue", started_at=later, run_id=f"m{day}", rows=31, seconds=rows / 400)
     lake.stream(24)
     lake.add_sales()
+    with lake.catalog.load_table("lakehouse.customers").update_schema() as update:
+        update.add_column("phone", StringType())
+    text = (folder / "lakehouse.py").read_text(encoding="utf-8")
+    text = text.replace('column("name", "string"),', 'column("name", "string"), column("email", "string"),')
+    text = text.replace("required=True),\n)", 'required=True),\n    dropped=["phone"],\n)')
+    (folder / "lakehouse.py").write_text(text + PRICES, encoding="utf-8")
 
 
 def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) -> None:

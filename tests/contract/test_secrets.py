@@ -355,7 +355,7 @@ PARTS = (
     *("/snapshots", "/rows", "/files", "/partitions", "/compaction", "/metadata", "/indexes", "/runs", "/quarantine"),
     "/upkeep",
 )
-PAGES = ("tables", "connect", "pipelines", "pipelines/states", "upkeep")
+PAGES = ("tables", "connect", "pipelines", "pipelines/states", "plan", "upkeep")
 
 
 def run_jobs(lake: Lake, tokens: list[str]) -> None:

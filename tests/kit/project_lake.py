@@ -14,6 +14,7 @@ from frazil.pipelines import RunResult, note_run
 from frazil.pipelines.models import derivation_of
 from frazil.project import load_project
 from frazil.sinks import part_name
+from frazil.tables import apply_steps, plan_all
 from frazil.write.commit import InputState, PartProgress, Progress, property_key
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sales"
@@ -41,7 +42,8 @@ class ProjectLake:
         self.catalog, self.lake, self.folder = catalog, Lake(catalog=catalog), folder
         self.project = load_project(folder)
         texts = [Table(name, *(column(each, "string") for each in names)) for name, names in COLUMNS.items()]
-        self.lake.apply([*self.project.tables, *texts, Table("lakehouse.events", column("id", "long"))])
+        tables = [*self.project.tables, *texts, Table("lakehouse.events", column("id", "long"))]
+        assert list(apply_steps(plan_all(tables, catalog), catalog, owner=folder.name))
         self.add_sales()
         self.lake.table("lakehouse.customers").append([{"customer_id": "c", "updated_at": dt.datetime(2026, 1, 1)}])
         for name in ("silver.customers", "silver.orders", "gold.revenue"):

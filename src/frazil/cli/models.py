@@ -13,10 +13,9 @@ from frazil.cli.spark import spark_log
 from frazil.project import Project
 
 if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
     from pyspark.sql import SparkSession
 
-    from frazil.pipelines.models import Derivation, Model
+    from frazil.pipelines.models import Model
     from frazil.tables import Table
 
 
@@ -26,7 +25,7 @@ def with_model_tables(context: Context, project: Project) -> Project:
     """
     if not project.models:
         return project
-    from frazil.pipelines.models import ModelSchemas, derivation_of, in_order
+    from frazil.pipelines.models import ModelSchemas, derivation_of, in_order, input_schemas
     from frazil.spark import spark_session
 
     context.catalog  # noqa: B018  # one that is away is reported before Spark starts
@@ -41,20 +40,8 @@ def with_model_tables(context: Context, project: Project) -> Project:
         order = in_order([derivation_of(model) for model in project.models])
         models = [project.model(derivation.name) for derivation in order]
         finder = ModelSchemas(session, context.settings.stack.folder / "models")
-        tables = finder.tables(models, _known_schemas(context, project, order))
+        tables = finder.tables(models, input_schemas(project.tables, order, context.catalog))
     return replace(project, tables=(*project.tables, *tables))
-
-
-def _known_schemas(context: Context, project: Project, derivations: Sequence[Derivation]) -> dict[str, Schema]:
-    """The schemas of the tables that models read and do not make: declared ones, else as the catalog has them."""
-    from pyiceberg.table import Table as LiveTable
-
-    known = {table.name: table.schema() for table in project.tables}
-    targets = {derivation.target for derivation in derivations}
-    others = sorted({name for each in derivations for name in each.tables} - known.keys() - targets)
-    loaded = context.catalog.load_each([tuple(name.split(".")) for name in others]) if others else []
-    live = zip(others, loaded, strict=True)
-    return known | {name: table.schema() for name, table in live if isinstance(table, LiveTable)}
 
 
 def planned_models(project: Project, tables: Sequence[Table]) -> list[tuple[Model, Table]]:

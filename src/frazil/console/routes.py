@@ -17,7 +17,7 @@ from frazil.console.files import show_files
 from frazil.console.indexes import list_indexes
 from frazil.console.listing import list_tables
 from frazil.console.partitions import show_partitions
-from frazil.console.pipelines import list_runs, show_pipelines, show_states
+from frazil.console.pipelines import apply_plan, list_runs, show_pipelines, show_plan, show_states
 from frazil.console.queries import prepare_queries, run_sql, write_csv
 from frazil.console.rows import show_rows
 from frazil.console.session import show_session
@@ -56,6 +56,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_IN}/query", "runConsoleQuery", run_sql, _SEEN, stops=True),
     Route("POST", f"{_IN}/query/csv", "writeConsoleCsv", write_csv, _SEEN, stops=True),
     Route("POST", f"{_IN}/query/prepare", "prepareConsoleQueries", prepare_queries, _SEEN, stops=True),
+    Route("GET", f"{_IN}/plan", "showConsolePlan", show_plan, _SEEN, stops=True),
+    Route("POST", f"{_IN}/plan", "applyConsolePlan", apply_plan, _SEEN, writes=True),
     Route("GET", _TABLE, "showConsoleTable", show_table, _READ),
     Route("GET", f"{_TABLE}/snapshots", "listConsoleSnapshots", list_snapshots, _READ),
     Route("GET", f"{_TABLE}/rows", "showConsoleRows", show_rows, _READ, stops=True),

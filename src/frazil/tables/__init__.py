@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from frazil.tables.grants import open_grants
     from frazil.tables.iceberg import column_of
     from frazil.tables.indexes import VectorIndex, vector_index
-    from frazil.tables.planfile import load_plan, save_plan
+    from frazil.tables.planfile import dump_plan, load_plan, parse_plan, save_plan
     from frazil.tables.steps import AlterTable, Step, summary
     from frazil.tables.terms import parse_partition
     from frazil.tables.types import Column, column, list_of, map_of, struct
@@ -33,6 +33,7 @@ __all__ = [
     "apply_steps",
     "column",
     "column_of",
+    "dump_plan",
     "find_drift",
     "find_tables",
     "list_of",
@@ -40,6 +41,7 @@ __all__ = [
     "map_of",
     "open_grants",
     "parse_partition",
+    "parse_plan",
     "plan",
     "plan_all",
     "save_plan",

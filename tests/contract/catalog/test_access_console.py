@@ -53,12 +53,15 @@ NEEDS = {
     "previewConsoleDropRef": "read",
     "doConsoleDropRef": "write",
     "createConsoleRef": "write",
+    "showConsolePlan": "discover",
+    "applyConsolePlan": "discover",
 }
 ROLLBACK = {"ref": "main", "head": "1", "snapshot": "2", "with_progress": False}
 REF = {"kind": "tag", "name": "march", "snapshot": "1"}
 REPLAY = {"head": "1", "reason": None, "extra_fields": "error"}
 # of requests that have one, about a table of a namespace
 BODIES: dict[str, Callable[[str, str], Any]] = {
+    "applyConsolePlan": lambda _space, _name: {},
     "requestUpkeep": lambda _space, _name: {"steps": ["compact"]},
     "planUpkeep": lambda _space, _name: {"steps": ["compact"]},
     "runConsoleQuery": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},

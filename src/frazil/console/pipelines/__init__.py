@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from frazil.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from frazil.console.pipelines.page import list_runs, show_pipelines, show_states
-    from frazil.console.pipelines.sight import Sight
+    from frazil.console.pipelines.page import show_pipelines, show_states
+    from frazil.console.pipelines.planning import apply_plan, show_plan
+    from frazil.console.pipelines.runs import list_runs
 
-__all__ = ["Sight", "list_runs", "show_pipelines", "show_states"]
+__all__ = ["apply_plan", "list_runs", "show_pipelines", "show_plan", "show_states"]
 
 __getattr__ = lazy_names(__name__)

@@ -17,14 +17,11 @@ from frazil.catalog import Context, Kept, Request, Response, peek_metadata
 from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.pipelines.facts import Behind, Facts, find_behind, find_facts
 from frazil.console.pipelines.picture import Declared, Picture, Recorded
-from frazil.console.pipelines.runs import list_runs
 from frazil.console.pipelines.sight import Identifier, Sight, identify
 from frazil.console.pipelines.streams import read_streams
 from frazil.console.project import ChildFailed, Described, ask_child, has_project, projects
 from frazil.errors import CatalogError
 from frazil.protocol import COMPANION_SUFFIXES
-
-__all__ = ["list_runs", "show_pipelines", "show_states"]
 
 LOOK_SECONDS = 1.5  # at tables that were not looked at before; the page asks again for the rest
 MOST_KEPT = 20_000  # facts
@@ -83,7 +80,12 @@ def show_pipelines(ctx: Context, request: Request) -> Response:
     if folder is not None:
         _add_streams(answer["boxes"], read_streams(folder), sight)
     return console_json(
-        {**answer, "tables": len(sight.tables), "remaining": remaining, "project": _project(ctx, sight, described)}
+        {
+            **answer,
+            "tables": len(sight.tables),
+            "remaining": remaining,
+            "project": project_status(ctx, sight, described),
+        }
     )
 
 
@@ -124,7 +126,7 @@ def _declared(described: Described | None) -> Declared:
     return Declared(described.nodes, described.tables) if described is not None else Declared()
 
 
-def _project(ctx: Context, sight: Sight, described: Described | None) -> dict[str, Any]:
+def project_status(ctx: Context, sight: Sight, described: Described | None) -> dict[str, Any]:
     """What is known of the project: `none`, `unread`, `failed` or `read`; the error, for who manages the warehouse."""
     if not has_project(ctx.project):
         return {"status": "none"}
@@ -132,7 +134,7 @@ def _project(ctx: Context, sight: Sight, described: Described | None) -> dict[st
         return {"status": "unread"}
     if described.error is None:
         return {"status": "read", "name": described.declared["name"]}
-    error = described.error if sight.manages else "Its files could not be loaded. Who manages the warehouse sees why."
+    error = ChildFailed(described.error, of_code=True).text_for(sight)
     return {"status": "failed", "error": error}
 
 
@@ -160,7 +162,7 @@ def show_states(ctx: Context, request: Request) -> Response:
     try:
         states = ask_child(ctx.project, question, check=request.check_client, seconds=STATE_SECONDS) if nodes else {}
     except ChildFailed as exc:
-        return console_json({"states": {}, "error": str(exc) if sight.manages else "The states could not be found."})
+        return console_json({"states": {}, "error": exc.text_for(sight)})
     return console_json({"states": states.get("states", {}), "error": None})
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from frazil.errors import FrazilError
+from frazil.console.project.plan import make_plan
+from frazil.errors import ChangeRefused, DeclarationError, FrazilError, ProjectError
 from frazil.project import load_project
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def find_states(folder: Path, question: Mapping[str, Any]) -> Json:
     return {"states": {name: state.as_json() for name, state in finder.find().items()}}
 
 
+def plan(folder: Path, question: Mapping[str, Any]) -> Json:
+    """The plan for the tables in question."""
+    return make_plan(folder, _settings(folder, question), set(question["tables"]))
+
+
 def _settings(folder: Path, question: Mapping[str, Any]) -> Settings:
     """The project's settings, with this server as the catalog and the caller's token."""
     from frazil.config import load_settings
@@ -68,7 +74,11 @@ def _settings(folder: Path, question: Mapping[str, Any]) -> Settings:
     return load_settings(flags=flags, folder=folder)
 
 
-QUESTIONS: Mapping[str, Callable[[Path, Mapping[str, Any]], Json]] = {"describe": describe, "states": find_states}
+QUESTIONS: Mapping[str, Callable[[Path, Mapping[str, Any]], Json]] = {
+    "describe": describe,
+    "states": find_states,
+    "plan": plan,
+}
 
 
 def answer(folder: Path, question: Mapping[str, Any]) -> Json:
@@ -77,9 +87,14 @@ def answer(folder: Path, question: Mapping[str, Any]) -> Json:
         return QUESTIONS[question["ask"]](folder, question)
     except FrazilError as exc:
         text = f"{exc.message}\n{exc.hint}" if exc.hint else exc.message
-        return {"error": text[:MOST_CHARACTERS]}
+        return {"error": text[:MOST_CHARACTERS], "of_code": _is_of_code(exc)}
     except Exception as exc:  # project code may raise anything
-        return {"error": f"{type(exc).__name__}: {exc}"[:MOST_CHARACTERS]}
+        return {"error": f"{type(exc).__name__}: {exc}"[:MOST_CHARACTERS], "of_code": True}
+
+
+def _is_of_code(error: FrazilError) -> bool:
+    """Whether an error is about the project's files; a refused change is about a table."""
+    return isinstance(error, ProjectError | DeclarationError) and not isinstance(error, ChangeRefused)
 
 
 def main() -> None:

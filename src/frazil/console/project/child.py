@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -30,8 +30,26 @@ AT_ONCE = BoundedSemaphore(2)
 Json = dict[str, Any]
 
 
+class Managing(Protocol):
+    """What a caller may do."""
+
+    @property
+    def manages(self) -> bool: ...
+
+
 class ChildFailed(Exception):
-    """The project's code could not answer; the message is for who may see the project."""
+    """A question has no answer: by an error of the project's code, which may tell anything of it, or by another one."""
+
+    def __init__(self, message: str, *, of_code: bool) -> None:
+        super().__init__(message)
+        self.of_code = of_code
+
+    def text_for(self, caller: Managing) -> str:
+        """The message; errors of code are for callers who manage the warehouse."""
+        hidden = self.of_code and not caller.manages
+        return (
+            "The project cannot be loaded. Callers with manage on the warehouse see the error." if hidden else str(self)
+        )
 
 
 def ask_child(
@@ -48,9 +66,11 @@ def ask_child(
     try:
         answer: Json = orjson.loads(output)
     except orjson.JSONDecodeError:
-        raise ChildFailed(f"the process that loads the project ended with code {code}, without an answer") from None
+        raise ChildFailed(
+            f"the process that loads the project ended with code {code}, without an answer", of_code=True
+        ) from None
     if "error" in answer:
-        raise ChildFailed(str(answer["error"]))
+        raise ChildFailed(str(answer["error"]), of_code=bool(answer["of_code"]))
     return answer
 
 
@@ -80,7 +100,7 @@ def _run(folder: Path, question: bytes, check: Callable[[], None], seconds: floa
             unsent = b""  # the first call has it, and goes on to send it
             check()
             if time.monotonic() > deadline:
-                raise ChildFailed(f"loading the project took longer than {seconds:g} seconds")
+                raise ChildFailed(f"loading the project took longer than {seconds:g} seconds", of_code=True)
     finally:
         _end(child)
 

@@ -7,6 +7,7 @@ import { tablesPage } from "./tables.js";
 const LOADED = {
   table: () => import("./table.js"),
   pipelines: () => import("./pipelines.js"),
+  plan: () => import("./plan.js"),
   sql: () => import("./sql.js"),
   upkeep: () => import("./upkeep.js"),
   connect: () => import("./connect.js"),

@@ -27,6 +27,7 @@ const PATHS = {
   tables: "M3 5h14v10H3zM3 8.5h14M8 8.5V15",
   sql: "M4 6l4 4-4 4M10 14h6",
   pipelines: "M3 4h5v4H3zM12 3h5v4h-5zM12 13h5v4h-5zM8 6h2.5M10.5 5H12M10.5 5v10H12",
+  plan: "M4 5h6M4 10h6M4 15h4M12.5 13l2 2 3.5-4.5M14 5h3",
   connect: "M8 12l4-4M7 9l-2 2a2.8 2.8 0 0 0 4 4l2-2M13 11l2-2a2.8 2.8 0 0 0-4-4L9 7",
   upkeep: "M4 10a6 6 0 0 1 10.4-4.1M16 10a6 6 0 0 1-10.4 4.1M14.6 3v3.2h-3.2M5.4 17v-3.2h3.2",
   audit: "M5 3h10v14H5zM7.5 7h5M7.5 10h5M7.5 13h3",

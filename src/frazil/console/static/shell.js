@@ -62,6 +62,7 @@ export function drawNav(current) {
 export const PAGES = [
   ["tables", "Tables"],
   ["pipelines", "Pipelines"],
+  ["plan", "Plan"],
   ["sql", "SQL"],
   ["upkeep", "Upkeep"],
   ["connect", "Connect"],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.console.query_jobs import run_query_job, write_csv_job
 from frazil.console.work import tables
+from frazil.console.work.plan import apply_plan
 from frazil.console.work.upkeep import plan_steps
 
 if TYPE_CHECKING:
@@ -48,4 +49,5 @@ KINDS: dict[str, Kind] = {
     "new branch or tag": Kind(tables.create_ref, writes=True),
     "preview of a drop": Kind(tables.preview_drop),
     "drop of a branch or tag": Kind(tables.drop_ref, writes=True),
+    "apply": Kind(apply_plan, writes=True),
 }

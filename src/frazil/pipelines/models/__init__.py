@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.models.rename import rename_tables
     from frazil.pipelines.models.run import GraphRun
     from frazil.pipelines.models.schedule import Outcome, Schedule
-    from frazil.pipelines.models.schema import ModelSchemas, infer_columns
+    from frazil.pipelines.models.schema import ModelSchemas, infer_columns, input_schemas
     from frazil.pipelines.models.sql import find_tables, normalise_sql, parse_query
     from frazil.pipelines.models.units import split_units
 
@@ -38,6 +38,7 @@ __all__ = [
     "foresee",
     "in_order",
     "infer_columns",
+    "input_schemas",
     "load_models",
     "model",
     "normalise_sql",

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.client import FrazilCatalog
+    from frazil.pipelines.models.derivation import Derivation
+
 _VERSION = 1  # of the rules here: another one makes kept columns void
 
 
@@ -59,6 +62,22 @@ class ModelSchemas:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps([[field.name, str(field.type)] for field in kept]), encoding="utf-8")
         return kept
+
+
+def input_schemas(
+    tables: Sequence[Table], derivations: Sequence[Derivation], catalog: FrazilCatalog
+) -> dict[str, Schema]:
+    """The schemas of the tables that models read and do not make: those of the declared `tables`, else as the catalog
+    has them.
+    """
+    from pyiceberg.table import Table as LiveTable
+
+    known = {table.name: table.schema() for table in tables}
+    targets = {derivation.target for derivation in derivations}
+    others = sorted({name for each in derivations for name in each.tables} - known.keys() - targets)
+    loaded = catalog.load_each([tuple(name.split(".")) for name in others]) if others else []
+    live = zip(others, loaded, strict=True)
+    return known | {name: table.schema() for name, table in live if isinstance(table, LiveTable)}
 
 
 def infer_columns(model: Model, inputs: Mapping[str, Schema], spark: SparkSession) -> list[Column]:
