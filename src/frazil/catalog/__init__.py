@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from frazil.catalog.locations import Place
     from frazil.catalog.logs import log_to_stderr
     from frazil.catalog.names import Name
+    from frazil.catalog.operations.access import ACCESS_OPERATIONS
     from frazil.catalog.operations.indexes import stored_indexes
     from frazil.catalog.operations.scans import as_bad_request, can_plan
     from frazil.catalog.operations.tables import load_version
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from frazil.catalog.workers import serve
 
 __all__ = [
+    "ACCESS_OPERATIONS",
     "AUTHENTICATED",
     "PUBLIC",
     "SERVER",

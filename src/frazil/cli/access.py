@@ -108,7 +108,8 @@ def list_(context: Context, database: str | None, output: str) -> None:
     for key in stored:
         expired = key.expires_ms is not None and key.expires_ms <= now
         state = "revoked" if key.revoked_ms is not None else "expired" if expired else "valid"
-        echo(f"{key.id}  {key.principal}  {state}  expires: {_day(key.expires_ms)}  scopes: {key.scopes or 'all'}")
+        used = f"expires: {_day(key.expires_ms)}  used: {_day(key.used_ms)}"
+        echo(f"{key.id}  {key.principal}  {state}  {used}  scopes: {key.scopes or 'all'}")
     echo(f"{len(stored)} keys", err=True)
 
 

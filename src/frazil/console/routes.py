@@ -1,13 +1,14 @@
 """The routes of the console: its files, which anyone may load, and its JSON, for callers that the gate lets pass.
 
-Routes with POST do their work in child processes (work/). The pages take from the REST API what it has; these routes
-have the rest. Those that change something have a preview.
+Routes with POST do their work in child processes (work/), or change the catalog's database. The pages take from the
+REST API what it has; these routes have the rest. Those that change tables have a preview.
 """
 
 from __future__ import annotations
 
 from frazil.catalog import AUTHENTICATED, PUBLIC, Privilege, Route, on_relation, on_server, on_warehouse
 from frazil.console import actions
+from frazil.console.access import access_routes
 from frazil.console.actions import Handler
 from frazil.console.assets import serve_file, serve_page
 from frazil.console.auditing import list_records
@@ -76,4 +77,5 @@ ROUTES: tuple[Route, ...] = (
     *_with_preview("rollback", "Rollback", actions.preview_rollback, actions.roll_back),
     *_with_preview("refs/drop", "DropRef", actions.preview_drop, actions.drop_ref),
     Route("POST", f"{_TABLE}/refs", "createConsoleRef", actions.create_ref, _WRITE, writes=True),
+    *access_routes(f"{_API}/access"),
 )

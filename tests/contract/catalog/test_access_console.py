@@ -22,7 +22,17 @@ from tests.kit.catalog_databases import SCHEMA, Answer, Client
 FILES = {"showConsole", "headConsole", "getConsoleFile"}  # hold no data: anyone may load them
 KNOWN = {"getConsoleSession"}  # of every known caller: answers what this caller may see
 # the privilege on the server that other routes without {prefix} need
-ABOVE: dict[str, str] = {"listConsoleAuditLog": "manage"}
+ABOVE: dict[str, str] = {
+    "listConsoleAuditLog": "manage",
+    "listAccess": "manage",
+    "explainAccess": "manage",
+    "createToken": "manage",
+    "rotateToken": "manage",
+    "revokeToken": "manage",
+    "createRole": "manage",
+    "dropRole": "manage",
+    "changeMember": "manage",
+}
 # The privilege that a route needs on the last object in its path.
 NEEDS = {
     "runConsoleQuery": "read",  # on what it reads
@@ -64,6 +74,12 @@ BODIES: dict[str, Callable[[str, str], Any]] = {
     "applyConsolePlan": lambda _space, _name: {},
     "requestUpkeep": lambda _space, _name: {"steps": ["compact"]},
     "planUpkeep": lambda _space, _name: {"steps": ["compact"]},
+    "createToken": lambda _space, _name: {"principal": "made"},
+    "rotateToken": lambda _space, _name: {"id": "0123456789abcdef", "keep_seconds": 0},
+    "revokeToken": lambda _space, _name: {"id": "0123456789abcdef"},
+    "createRole": lambda _space, _name: {"name": "made"},
+    "dropRole": lambda _space, _name: {"name": "made"},
+    "changeMember": lambda _space, _name: {"role": "made", "principal": "made", "member": True},
     "runConsoleQuery": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
     "writeConsoleCsv": lambda space, name: {"sql": f"SELECT * FROM {space}.{name}"},
     "prepareConsoleQueries": lambda _space, _name: {},

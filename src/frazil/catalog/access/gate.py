@@ -29,6 +29,7 @@ from frazil.catalog.store.access import StoredKey
 from frazil.catalog.store.database import Database, Fence, Sql, Statement
 from frazil.catalog.warehouse import Warehouses, WouldBlock
 from frazil.errors import (
+    BadRequest,
     CatalogError,
     Forbidden,
     ForeignFile,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from frazil.catalog.access.claims import Identity
     from frazil.catalog.access.tokens import Tokens
 
+USED_MS = 600_000  # a later use of a key is noted
 KEY_SECONDS = 60.0  # that a verified key is remembered at most
 MOST_KEYS, MOST_DECISIONS = 10_000, 100_000
 _ALL = frozenset(Privilege)
@@ -171,6 +173,7 @@ class Gate:
         same = hmac.compare_digest(keys.digest_of(self._pepper, token), key.digest if key is not None else _NO_DIGEST)
         if key is None or not same or not self._is_valid(key):
             raise _unknown()
+        self._note_use(key)
         return key
 
     def key_behind(self, sql: Sql, identity: Identity) -> StoredKey:
@@ -178,7 +181,19 @@ class Gate:
         key = store.find_key(sql, identity.key_id or "")
         if key is None or key.principal != identity.principal or not self._is_valid(key):
             raise _unknown()
+        self._note_use(key)
         return key
+
+    def _note_use(self, key: StoredKey) -> None:
+        now_ms = self._clock()
+        if self._recorder is not None and (key.used_ms is None or now_ms - key.used_ms >= USED_MS):
+            self._recorder.note_use(key.id, now_ms=now_ms)
+
+    def require_pepper(self) -> bytes:
+        """The pepper that keys are made with; raises if authentication is off."""
+        if not self.on:
+            raise BadRequest("Authentication is off", hint="frazil token create NAME --role admin makes the first key")
+        return self._pepper
 
     def _is_valid(self, key: StoredKey) -> bool:
         return key.revoked_ms is None and (key.expires_ms is None or self._clock() < key.expires_ms)

@@ -58,6 +58,11 @@ class Issuer:
         self._asking = threading.Lock()
         self._waiting = threading.BoundedSemaphore(MOST_WAITING)
 
+    @property
+    def groups(self) -> dict[str, str]:
+        """The role of each group."""
+        return dict(self._settings.roles)
+
     def verify(self, token: str, header: dict[str, Any], *, inline: bool = False) -> Identity:
         """Who a token of this issuer stands for."""
         kid, algorithm = header.get("kid"), header.get("alg")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from frazil.catalog.access import keys
 from frazil.catalog.access.privileges import ADMIN, Privilege, Target, grantee_of, included
@@ -20,6 +21,7 @@ from frazil.errors import AccessError
 ISSUED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}/[A-Za-z0-9][A-Za-z0-9_.@|:+=-]{0,127}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}")
 COMMAND_LINE = "command line"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,23 @@ class NewKey:
         return f"NewKey(id={self.id!r}, principal={self.principal!r})"
 
 
+class Writes(Protocol):
+    """A database, or a transaction on it that is open."""
+
+    def write(self, work: Callable[[Sql], T]) -> T:
+        """The result of `work`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A transaction that is open: what is changed through it takes part in it."""
+
+    sql: Sql
+
+    def write(self, work: Callable[[Sql], T]) -> T:
+        return work(self.sql)
+
+
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +64,7 @@ def open_pepper(database: Database, path: Path) -> bytes:
 
 
 def create_token(
-    database: Database,
+    database: Writes,
     pepper: bytes,
     principal: str,
     *,
@@ -76,7 +95,7 @@ def create_token(
 
 
 def rotate_token(
-    database: Database, pepper: bytes, key_id: str, *, now_ms: int, keep_ms: int, by: str = COMMAND_LINE
+    database: Writes, pepper: bytes, key_id: str, *, now_ms: int, keep_ms: int, by: str = COMMAND_LINE
 ) -> NewKey:
     """A new key with the principal, the scopes and the lifetime of another, which stays valid for `keep_ms` more."""
     new_id, token = keys.new_key()
@@ -96,7 +115,7 @@ def rotate_token(
     return database.write(rotate)
 
 
-def revoke_token(database: Database, key_id: str, *, now_ms: int, by: str = COMMAND_LINE) -> StoredKey:
+def revoke_token(database: Writes, key_id: str, *, now_ms: int, by: str = COMMAND_LINE) -> StoredKey:
     """Ends a key at once, on all servers."""
 
     def revoke(sql: Sql) -> StoredKey:
@@ -119,7 +138,7 @@ def _find_key(sql: Sql, key_id: str) -> StoredKey:
 # --- roles -----------------------------------------------------------------------------------------------------------
 
 
-def create_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> bool:
+def create_role(database: Writes, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> bool:
     """Whether the role is new."""
     _check_name(name, "role")
 
@@ -130,7 +149,7 @@ def create_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND
     return database.write(create)
 
 
-def drop_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> None:
+def drop_role(database: Writes, name: str, *, now_ms: int, by: str = COMMAND_LINE) -> None:
     """Removes a role with its members and grants."""
     if name == ADMIN:
         raise AccessError(f"the role {ADMIN} cannot be dropped", got=name)
@@ -144,7 +163,7 @@ def drop_role(database: Database, name: str, *, now_ms: int, by: str = COMMAND_L
 
 
 def change_member(
-    database: Database, role: str, principal: str, *, member: bool, now_ms: int, by: str = COMMAND_LINE
+    database: Writes, role: str, principal: str, *, member: bool, now_ms: int, by: str = COMMAND_LINE
 ) -> bool:
     """Whether the principal was none before, or was one."""
 

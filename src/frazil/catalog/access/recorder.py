@@ -1,4 +1,5 @@
 """Records refusals in the audit log, not more of one caller or address than a limit: a flood must not fill the disk.
+Also notes when a key was last used.
 
 A refusal is not part of a transaction. It is written by a thread of its own, so that no answer waits for it.
 """
@@ -11,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from frazil.catalog.store import audit
+from frazil.catalog.store import access, audit
 from frazil.catalog.store.audit import Record
 from frazil.catalog.store.database import Database
 from frazil.errors import FrazilError
@@ -39,6 +40,23 @@ class Recorder:
         with self._lock:
             self._waiting += 1
         self._thread.submit(self._write, record, left_out)
+
+    def note_use(self, key_id: str, *, now_ms: int) -> None:
+        """Notes soon that a key is in use, unless much waits to be written."""
+        with self._lock:
+            if self._waiting >= MOST_WAITING:
+                return
+            self._waiting += 1
+        self._thread.submit(self._write_use, key_id, now_ms)
+
+    def _write_use(self, key_id: str, now_ms: int) -> None:
+        try:
+            self._database.write(lambda sql: access.note_use(sql, key_id, now_ms=now_ms))
+        except FrazilError as exc:
+            log.warning("the use of the key %s could not be noted: %s", key_id, exc.message)
+        finally:
+            with self._lock:
+                self._waiting -= 1
 
     def _take(self, sender: str) -> int | None:
         """How many refusals of the sender were left out before this one; None if this one is, too."""

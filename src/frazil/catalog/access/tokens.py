@@ -110,6 +110,10 @@ class Tokens:
         self.own = own
         self._issuers = {issuer.url: issuer for issuer in issuers}
 
+    def groups(self) -> dict[str, dict[str, str]]:
+        """The roles of the groups of each issuer."""
+        return {issuer.name: issuer.groups for issuer in self._issuers.values()}
+
     def identify(self, token: bytes, *, inline: bool = False) -> Identity | None:
         """Who a token stands for; None when it is not valid, which the log has the reason of. In the event loop
         (`inline`), WouldBlock means that keys must be fetched first.

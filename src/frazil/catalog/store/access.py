@@ -33,6 +33,7 @@ class StoredKey:
     created_ms: int
     expires_ms: int | None
     revoked_ms: int | None
+    used_ms: int | None = None  # about when it was last used
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def set_pepper_check(sql: Sql, check: str) -> None:
 
 # --- principals and their keys ---------------------------------------------------------------------------------------
 
-_KEY = "id, principal, digest, scopes, created_ms, expires_ms, revoked_ms"
+_KEY = "id, principal, digest, scopes, created_ms, expires_ms, revoked_ms, used_ms"
 
 
 def add_principal(sql: Sql, name: str, *, now_ms: int) -> bool:
@@ -82,7 +83,7 @@ def has_principal(sql: Sql, name: str) -> bool:
 
 def add_key(sql: Sql, key: StoredKey) -> None:
     values = (key.id, key.principal, key.digest, key.scopes, key.created_ms, key.expires_ms, key.revoked_ms)
-    sql.run(f"INSERT INTO api_keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)  # noqa: S608  # a constant
+    sql.run(f"INSERT INTO api_keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", *values)  # noqa: S608  # a constant
 
 
 def find_key(sql: Sql, key_id: str) -> StoredKey | None:
@@ -102,6 +103,12 @@ def end_key(sql: Sql, key_id: str, *, expires_ms: int | None = None, revoked_ms:
     if expires_ms is not None:
         statement = "UPDATE api_keys SET expires_ms = ? WHERE id = ? AND (expires_ms IS NULL OR expires_ms > ?)"
         sql.run(statement, expires_ms, key_id, expires_ms)
+
+
+def note_use(sql: Sql, key_id: str, *, now_ms: int) -> None:
+    """Notes that a key is in use."""
+    statement = "UPDATE api_keys SET used_ms = ? WHERE id = ? AND (used_ms IS NULL OR used_ms < ?)"
+    sql.run(statement, now_ms, key_id, now_ms)
 
 
 # --- roles -----------------------------------------------------------------------------------------------------------

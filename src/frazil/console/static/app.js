@@ -11,6 +11,7 @@ const LOADED = {
   sql: () => import("./sql.js"),
   upkeep: () => import("./upkeep.js"),
   connect: () => import("./connect.js"),
+  access: () => import("./access.js"),
   audit: () => import("./audit.js"),
 };
 

@@ -67,7 +67,11 @@ export const PAGES = [
   ["upkeep", "Upkeep"],
   ["connect", "Connect"],
 ];
-const OPERATOR_PAGES = [["audit", "Audit log"]]; // for those who manage the server
+// for those who manage the server
+const OPERATOR_PAGES = [
+  ["access", "Access"],
+  ["audit", "Audit log"],
+];
 
 export function hash(...parts) {
   return `#/${parts.filter((part) => part !== null && part !== undefined).map(encodeURIComponent).join("/")}`;
