@@ -8,7 +8,8 @@
   every row of the table with every change.
 - As many changes, scattered over ten times the rows, merge-on-read: memory must stay what it is.
 - In plain Python a process makes the same commit twice, on two tables, and the second is measured: at the first, the
-  allocator, Arrow's threads and the caches of both libraries are cold. The first has a figure of its own.
+  allocator, Arrow's threads and the caches of both libraries are cold. The first has a figure of its own, with
+  the same goal: a command that makes one commit and ends has no second.
 - Each case runs in a process of its own, on a table of its own, in turns. CPU seconds are those of driver, JVM and all
   Python workers, from the moment that the Spark session is there. All writers must come to the same rows.
 """

@@ -134,7 +134,7 @@ def _python_figures(size: Size, costs: PythonCosts) -> list[Figure]:
             compare(f"Python, {what}, {mode}, peak MB", cost.peak_mb, peer.peak_mb, name, less_is_better=True),
         ]
     first = f"Python, {what}, {MODES[1]}, first commit of the process, s"
-    figures.append(compare(first, marked.first_s, peer.first_s, name, less_is_better=True))
+    figures.append(compare(first, marked.first_s, peer.first_s, name, goal=goal, less_is_better=True))
     read_and_written, rows = "pyarrow: files read and written once", MORE_ROWS * size.python_rows
     flat = FLAT if size is FULL else None
     return [
