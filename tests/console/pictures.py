@@ -18,6 +18,7 @@ from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from tests.console.lake import sales
 from tests.console.parts_lake import build_visits
+from tests.kit.access import guarded_catalog, namespace, now_ms
 from tests.kit.browser import running_browser
 from tests.kit.console_tables import DAY_MS, add_tables, metadata, snapshot
 from tests.kit.project_lake import ProjectLake, copy_project
@@ -45,6 +46,7 @@ PAGES = {
     "sql-chart": "sql/default",
     "sql-scans": "sql/default",
 }
+OPERATOR_PAGES = {"access": "access/default", "audit": "audit/default"}
 QUERY = """-- revenue of the first orders, by hour
 SELECT date_trunc('hour', ordered_at) AS hour,
        count(*) AS orders,
@@ -177,15 +179,39 @@ def run_query(page: Page, view: str) -> None:
     page.wait_for_timeout(500)
 
 
+def take_operator_pages(browser: Browser, folder: Path, wanted: Sequence[str]) -> None:
+    """The pages of those who manage the server, which need authentication."""
+    with guarded_catalog(folder, f"sqlite:///{folder / 'catalog.db'}", routes_of=["frazil.console"]) as guarded:
+        for name in ("orders", "customers", "payments"):
+            guarded.admin.create(name, "shop")
+        guarded.user("analyst", ("read", namespace("shop"))).delete("/namespaces/shop/tables/orders")
+        for name, scopes in (("etl", ["write"]), ("dashboard", ["read"]), ("upkeep", ["maintain"])):
+            guarded.token(name, scopes=scopes, expires_ms=now_ms() + 90 * DAY_MS)
+        guarded.refusals()
+        token = guarded.token("ada", roles=["admin"])
+        for theme in ("light", "dark"):
+            for name in wanted:
+                page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
+                keep = f"sessionStorage.setItem('frazil.token', '{token}')"
+                page.add_init_script(f"if (location.protocol !== 'about:') {keep}")
+                page.goto(f"{guarded.server.uri}/#/{OPERATOR_PAGES[name]}")
+                page.wait_for_load_state("networkidle")
+                page.wait_for_timeout(300)
+                page.screenshot(path=FOLDER / f"{name}-{theme}.png")
+                page.close()
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    wanted = sys.argv[1:] or [*PAGES, *PROJECT_PAGES]
+    wanted = sys.argv[1:] or [*PAGES, *PROJECT_PAGES, *OPERATOR_PAGES]
     ours, of_project = ({name: pages[name] for name in wanted if name in pages} for pages in (PAGES, PROJECT_PAGES))
     with running_browser() as browser, TemporaryDirectory() as temporary:
         if ours:
             with running_catalog(routes_of=["frazil.console"]) as server:
                 build(server)
                 take(browser, server, ours)
+        if of_operators := [name for name in wanted if name in OPERATOR_PAGES]:
+            take_operator_pages(browser, Path(temporary), of_operators)
         if of_project:
             folder = copy_project(Path(temporary) / "sales")
             with running_catalog(routes_of=["frazil.console"], project=folder) as server:

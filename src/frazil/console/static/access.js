@@ -17,7 +17,7 @@ export async function page({ warehouse, parts, query }, signal) {
   const at = Math.max(0, TABS.findIndex(([key]) => key === parts[0]));
   const open = (tab) => go("access", warehouse, tab);
   const status = h("p", { class: "status", role: "status" }, "Loading…");
-  const actions = h("div", { class: "actions" });
+  const actions = h("div", { class: "page-actions" });
   const note = h("div");
   const body = h("div", { class: "tab-body" }, h("p", { class: "muted loading" }, "Loading…"));
   const foot = h("footer", { class: "page-foot" });
@@ -33,7 +33,7 @@ export async function page({ warehouse, parts, query }, signal) {
   );
   try {
     const data = await get(API, { signal });
-    note.replaceChildren(data.authentication ? "" : h("div", { class: "notice" }, h("p", {}, "Authentication is off: every request is carried out. Keys are made on the command line, then turn it on:"), command("frazil token create NAME --role admin"), command("frazil serve --authentication keys")));
+    note.replaceChildren(data.authentication ? "" : h("div", { class: "off-note" }, h("p", {}, "Authentication is off: every request is carried out. Keys are made on the command line, then turn it on:"), command("frazil token create NAME --role admin"), command("frazil serve --authentication keys")));
     const part = { data, body, status, actions, foot, keys, signal, query, warehouse };
     [keysTab, rolesTab, whoCan][at](part);
   } catch (error) {

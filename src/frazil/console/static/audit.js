@@ -42,7 +42,7 @@ export async function page({ warehouse, query }, signal) {
       loading = null;
       rows = fresh ? answer.records : [...rows, ...answer.records];
       next = answer.next;
-      note.replaceChildren(answer.authentication ? "" : h("p", { class: "notice" }, "Authentication is off: requests are carried out for everyone and are not recorded. The log has what was done on the command line."));
+      note.replaceChildren(answer.authentication ? "" : h("p", { class: "off-note" }, "Authentication is off: requests are carried out for everyone and are not recorded. The log has what was done on the command line."));
       status.textContent = `${plural(rows.length, "record")}${next === null ? "" : ", and older ones"}`;
       grid.setRows(rows);
       if (fresh) side.replaceChildren(...(rows.length ? details(rows[0]) : [h("p", { class: "muted" }, "Choose a record to see all of it.")]));
