@@ -24,6 +24,7 @@ WRITERS = (1, 8, 32)
 CLIENTS = (8, 32)  # PyIceberg writers
 RELOADS = "loads after each 409"  # the writers of ours know an old head, and never load the table
 OVER_REFERENCE, OVER_EIGHT = 10.0, 1.0  # at 8 writers; 32 writers over 8
+ALL = 1.0  # of the appends of PyIceberg writers, with rebase
 
 
 @dataclass(frozen=True)
@@ -125,12 +126,13 @@ def make_figures(samples: Samples) -> list[Figure]:
 
 
 def share_figures(shares: Shares) -> list[Figure]:
-    """The percentage of appends that succeed; with rebase it is to be all of them."""
+    """The percentage of appends that succeed, in whole percents: rounded down, so that a single refused one shows. With
+    rebase it is to be all of them.
+    """
     figures = []
     for writers in CLIENTS:
-        ours = shares[REBASED, writers]
-        if ours < 100:
-            raise RuntimeError(f"of the appends of {writers} writers, {ours:.1f}% were rebased and committed")
+        ours = int(shares[REBASED, writers])
         label = f"PyIceberg appends that succeed, {writers} writers, %"
         figures += [compare(label, ours, shares[peer, writers], peer) for peer in (REFERENCE, REFUSED)]
+        figures.append(compare(label, ours, 100.0, "all of them", goal=ALL, any_size=True))
     return figures
