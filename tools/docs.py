@@ -14,10 +14,13 @@ from tools import (
     diagrams,
     engine_matrix,
     engine_pages,
+    error_reference,
     layout,
+    metrics_reference,
     readme,
     requirements,
     rest_reference,
+    settings_reference,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +30,10 @@ PAGES = {
     "docs/api.md": api_reference.render_page,
     "docs/rest.md": rest_reference.render_page,
     "docs/cli.md": cli_reference.render_page,
+    "docs/settings.md": settings_reference.render_page,
+    "docs/errors.md": error_reference.render_page,
+    "docs/metrics.md": metrics_reference.render_page,
+    "docs/catalog.md": metrics_reference.render_server_page,
     "docs/engine-matrix.md": engine_matrix.render_page,
     **engine_pages.pages(),
     "docs/architecture.md": layout.render_page,

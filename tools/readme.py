@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from frazil.services import kafka, trino
 from frazil.spark.session import ICEBERG_RUNTIME
+from tools.sections import fill
 
 ROOT = Path(__file__).resolve().parent.parent
 # What a user meets, by the name it has on PyPI.
@@ -24,19 +24,11 @@ PACKAGES = {
 def render_page() -> str:
     """README.md as it should be."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    text = _fill(text, "versions", _versions())
+    text = fill(text, "versions", _versions())
     project = (ROOT / "examples/sales/lakehouse.py").read_text(encoding="utf-8").partition('"""\n\n')[2]
-    text = _fill(text, "project", f"```python\n{project.rstrip()}\n```")
+    text = fill(text, "project", f"```python\n{project.rstrip()}\n```")
     model = (ROOT / "examples/sales/models/gold/revenue.sql").read_text(encoding="utf-8")
-    return _fill(text, "model", f"```sql\n{model.rstrip()}\n```")
-
-
-def _fill(text: str, name: str, content: str) -> str:
-    begin, end = f"<!-- {name}: from make docs -->", f"<!-- end of {name} -->"
-    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(text):
-        raise SystemExit(f"README.md has no section between '{begin}' and '{end}'")
-    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+    return fill(text, "model", f"```sql\n{model.rstrip()}\n```")
 
 
 def _versions() -> str:

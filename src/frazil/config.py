@@ -54,11 +54,12 @@ class _Section(BaseModel):
 class CatalogSettings(_Section):
     """How Frazil, and the engines it configures, reach the REST catalog."""
 
-    name: str = "lake"
-    uri: str = "http://127.0.0.1:8181"
-    warehouse: str | None = None
-    token: SecretStr | None = None
-    properties: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold credentials under any name
+    name: str = "lake"  # what engines call the catalog: lake.shop.orders
+    uri: str = "http://127.0.0.1:8181"  # the address of the catalog
+    warehouse: str | None = None  # without it, the default one of the catalog
+    token: SecretStr | None = None  # a bearer token or API key
+    # any other property of PyIceberg's REST catalog; may hold credentials under any name
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class ProjectSettings(_Section):
@@ -70,11 +71,11 @@ class ProjectSettings(_Section):
 class S3Settings(_Section):
     """How the object store is reached; keys left out come from the usual AWS variables."""
 
-    endpoint: str | None = None
-    region: str = "us-east-1"
-    access_key_id: SecretStr | None = None
-    secret_access_key: SecretStr | None = None
-    path_style_access: bool = True
+    endpoint: str | None = None  # the address of the store; without it, that of AWS
+    region: str = "us-east-1"  # the region that requests are signed for
+    access_key_id: SecretStr | None = None  # the access key
+    secret_access_key: SecretStr | None = None  # its secret
+    path_style_access: bool = True  # the bucket stands in the path of a URL, not in its host
 
 
 KIB, MIB = 1024, 1024 * 1024
@@ -83,7 +84,7 @@ KIB, MIB = 1024, 1024 * 1024
 class Limits(_Section):
     """What the catalog server accepts from clients, and how long it waits for them; docs/catalog.md explains each."""
 
-    body_bytes: int = Field(default=32 * MIB, gt=0)  # of a body, unpacked
+    body_bytes: int = Field(default=32 * MIB, gt=0)  # size of a body, unpacked
     # unpacked bytes per packed byte, of bodies and metadata files over 1 MiB
     body_ratio: int = Field(default=100, ge=1)
     body_seconds: float = Field(default=30.0, gt=0)  # for a whole body to arrive
@@ -92,37 +93,38 @@ class Limits(_Section):
     json_values: int = Field(default=500_000, gt=0)  # numbers, texts, lists and objects in one body
     # memory of all requests and unsent answers together, estimated
     in_flight_bytes: int = Field(default=256 * MIB, gt=0)
-    header_bytes: int = Field(default=64 * KIB, gt=0)
-    url_bytes: int = Field(default=16 * KIB, gt=0)
-    # longer than clients and proxies keep idle connections: they close first
+    header_bytes: int = Field(default=64 * KIB, gt=0)  # size of all headers of a request
+    url_bytes: int = Field(default=16 * KIB, gt=0)  # size of a request's URL
+    # how long an idle connection is kept: longer than clients and proxies keep it, so that they close first
     idle_seconds: int = Field(default=75, gt=0)
-    write_seconds: float = Field(default=30.0, gt=0)  # for a client to read some of its answer
-    request_seconds: float = Field(default=120.0, gt=0)
+    write_seconds: float = Field(default=30.0, gt=0)  # how long a client may take to read some of its answer
+    request_seconds: float = Field(default=120.0, gt=0)  # for a whole request, from its head to its answer
     shutdown_seconds: int = Field(default=30, gt=0)  # for requests in flight at the end of the server
-    # per worker; the connection that waits longest makes room for a new one
+    # open connections per worker; the one that waits longest makes room for a new one
     connections: int = Field(default=1000, gt=0)
-    concurrent_requests: int = Field(default=512, gt=0)  # per worker, reads from memory not counted
-    threads: int = Field(default=32, gt=0)
-    cache_bytes: int = Field(default=256 * MIB, ge=0)  # parsed metadata files
-    manifest_bytes: int = Field(default=256 * MIB, ge=0)  # decoded manifests, kept for scan planning
-    metadata_bytes: int = Field(default=256 * MIB, gt=0)  # of a metadata file that is read, unpacked
-    new_metadata_bytes: int = Field(default=64 * MIB, gt=0)  # of one that a commit writes or a client registers
-    plan_files: int = Field(default=5_000, gt=0)  # of a plan, in one answer
+    concurrent_requests: int = Field(default=512, gt=0)  # requests at a time per worker, reads from memory not counted
+    threads: int = Field(default=32, gt=0)  # per worker, for the requests that wait for database or store
+    cache_bytes: int = Field(default=256 * MIB, ge=0)  # memory for parsed metadata files
+    manifest_bytes: int = Field(default=256 * MIB, ge=0)  # memory for decoded manifests, kept for scan planning
+    metadata_bytes: int = Field(default=256 * MIB, gt=0)  # size of a metadata file that is read, unpacked
+    new_metadata_bytes: int = Field(default=64 * MIB, gt=0)  # size of one that a commit writes or a client registers
+    plan_files: int = Field(default=5_000, gt=0)  # files of a plan, in one answer
     filter_literals: int = Field(default=10_000, gt=0)  # values and predicates in the filter of a scan
-    filter_bytes: int = Field(default=MIB, gt=0)  # of that filter as JSON
+    filter_bytes: int = Field(default=MIB, gt=0)  # size of that filter as JSON
     searches: int = Field(default=2, ge=0)  # vector searches at a time; 0: none are served
-    search_vectors: int = Field(default=100, gt=0)  # in one search
+    search_vectors: int = Field(default=100, gt=0)  # vectors in one search
     search_results: int = Field(default=10_000, gt=0)  # rows that a search asks for, of all its vectors
-    search_rows: int = Field(default=1_000_000, gt=0)  # that a search compares one by one, where no index has them
-    index_bytes: int = Field(default=64 * MIB, gt=0)  # blocks of vector indexes, kept for searches of a warehouse
-    search_bytes: int = Field(default=256 * MIB, gt=0)  # of the files of these rows
+    search_rows: int = Field(default=1_000_000, gt=0)  # rows that a search compares one by one, where no index has them
+    index_bytes: int = Field(default=64 * MIB, gt=0)  # memory for blocks of vector indexes, per warehouse
+    search_bytes: int = Field(default=256 * MIB, gt=0)  # size of the files with rows that a search compares
     commit_updates: int = Field(default=20_000, gt=0)  # updates, and requirements, of one table in a commit
-    namespace_bytes: int = Field(default=256 * KIB, gt=0)  # of the properties of a namespace
-    report_bytes: int = Field(default=64 * KIB, gt=0)  # of a metrics report
-    # per principal and worker, with authentication on; 0: no limit
-    principal_requests: float = Field(default=0, ge=0)  # per second
-    principal_body_bytes: float = Field(default=0, ge=0)  # of bodies, per second
-    principal_plan_files: float = Field(default=0, ge=0)  # that plans name, per second
+    namespace_bytes: int = Field(default=256 * KIB, gt=0)  # size of the properties of a namespace
+    report_bytes: int = Field(default=64 * KIB, gt=0)  # size of a metrics report
+
+    # With authentication on:
+    principal_requests: float = Field(default=0, ge=0)  # requests per second, principal and worker; 0: no limit
+    principal_body_bytes: float = Field(default=0, ge=0)  # bytes of their bodies, per second; 0: no limit
+    principal_plan_files: float = Field(default=0, ge=0)  # files that plans name, per second; 0: no limit
 
 
 class StorageProfile(_Section):
@@ -140,57 +142,59 @@ class OidcIssuer(_Section):
 
     issuer: str  # its address, exactly as in the claim `iss`
     audience: Annotated[CommaList, Field(min_length=1)]  # the claim `aud` must have one of these
+    # of the signature of a token
     algorithms: Annotated[tuple[SigningAlgorithm, ...], BeforeValidator(_split_commas), Field(min_length=1)] = (
         "RS256",
         "ES256",
     )
-    principal_claim: str = "sub"
-    groups_claim: str = "groups"  # with dots for a claim in a claim: realm_access.roles
+    principal_claim: str = "sub"  # the claim that names the principal
+    groups_claim: str = "groups"  # the claim with the groups; with dots for a claim in a claim: realm_access.roles
     roles: dict[str, str] = Field(default_factory=dict)  # by group; further roles as `frazil role add` gives them
 
 
 class UpkeepSettings(_Section):
     """How the catalog maintains tables by itself: `frazil serve --upkeep` and `frazil upkeep`; docs/upkeep.md."""
 
-    tables: Literal["all", "enabled"] = "all"  # enabled: only those with the property upkeep.enabled
+    tables: Literal["all", "enabled"] = "all"  # which tables; enabled: only those with the property upkeep.enabled
     orphans: bool = False  # remove orphan files, too, of tables that do not say so themselves
-    share: float = Field(default=0.25, gt=0, le=1)  # of the time that a worker may be busy
-    bytes_per_second: int = Field(default=0, ge=0)  # of rows that compaction reads; 0: no limit
-    poll_seconds: float = Field(default=10.0, gt=0)  # between looks for tables that have changed
-    table_seconds: float = Field(default=60.0, ge=0)  # from the end of a run to the next one of the same table
+    share: float = Field(default=0.25, gt=0, le=1)  # part of the time that a worker may be busy
+    bytes_per_second: int = Field(default=0, ge=0)  # how much compaction reads; 0: no limit
+    poll_seconds: float = Field(default=10.0, gt=0)  # time between looks for tables that have changed
+    table_seconds: float = Field(default=60.0, ge=0)  # time from the end of a run to the next one of the same table
     quiet_seconds: float = Field(default=15.0, ge=0)  # a table that was changed since then waits for twice the debt
-    lease_seconds: float = Field(default=30.0, ge=0.1, le=3600)  # after which another worker takes over from a dead one
-    stop_seconds: float = Field(default=5.0, gt=0)  # from SIGTERM to the end, at most
+    lease_seconds: float = Field(default=30.0, ge=0.1, le=3600)  # after this time another worker takes over
+    stop_seconds: float = Field(default=5.0, gt=0)  # longest time from SIGTERM to the end
 
 
 class ServerSettings(_Section):
     """What `frazil serve` starts."""
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8181, ge=0, le=65535)
-    workers: int = Field(default=1, ge=1)
-    database: SecretStr = SecretStr("sqlite:///.frazil/catalog/catalog.db")
+    host: str = "127.0.0.1"  # the address to listen on
+    port: int = Field(default=8181, ge=0, le=65535)  # 0: a free one
+    workers: int = Field(default=1, ge=1)  # processes that answer requests
+    database: SecretStr = SecretStr("sqlite:///.frazil/catalog/catalog.db")  # the URL of SQLite or PostgreSQL
+    # locations by the name of the warehouse; naming one replaces the default
     warehouses: dict[str, str] = Field(default_factory=lambda: {"default": ".frazil/warehouse"})
     storage: dict[str, StorageProfile] = Field(default_factory=dict)  # by warehouse
-    allow_locations: CommaList = ()
+    allow_locations: CommaList = ()  # prefixes of locations outside the warehouse that tables may have
     allow_properties: CommaList = ()  # patterns of properties that are refused otherwise, see frazil.properties
-    allow_overlap: bool = False
+    allow_overlap: bool = False  # let a table's location contain another one, or lie in it
     # for tables without the property commit.rebase-appends.enabled; only where writers do nothing but append
     rebase_appends: bool = False
     allowed_hosts: CommaList = ()  # names under which clients reach the server, beyond its own address
-    authentication: Literal["off", "keys"] = "off"
-    pepper_file: Path | None = None  # of API keys; without it, next to a SQLite database
-    # of the secrets of warehouses in the database: 32 bytes in base64 or hexadecimal digits, or a file with them
+    authentication: Literal["off", "keys"] = "off"  # whether callers need an API key or a token
+    pepper_file: Path | None = None  # the file that API keys are hashed with; without it, next to a SQLite database
+    # the key of the secrets of warehouses in the database: 32 bytes in base64 or hexadecimal digits
     secret_key: SecretStr | None = None
-    secret_key_file: Path | None = None
-    tls_certificate: Path | None = None  # PEM files
-    tls_key: Path | None = None
+    secret_key_file: Path | None = None  # a file with that key
+    tls_certificate: Path | None = None  # a PEM file
+    tls_key: Path | None = None  # a PEM file
     behind_proxy: bool = False  # a proxy terminates TLS
     upkeep: bool = False  # maintain tables, in a process of its own
     console: bool = True  # serve the web pages of the console at /
     # where clients reach the server, if a proxy changes host or path: https://lake.example.org/catalog
     public_uri: str | None = None
-    oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)
+    oidc: dict[IssuerName, OidcIssuer] = Field(default_factory=dict)  # by a name for the issuer
     limits: Limits = Limits()
 
     @property
@@ -201,30 +205,32 @@ class ServerSettings(_Section):
 
 
 class Ports(_Section):
-    catalog: int = Field(default=8181, ge=0, le=65535)
-    object_store: int = Field(default=8333, ge=0, le=65535)
-    postgres: int = Field(default=5432, ge=0, le=65535)
-    kafka: int = Field(default=9092, ge=0, le=65535)
-    trino: int = Field(default=8080, ge=0, le=65535)
-    spark: int = Field(default=0, ge=0, le=65535)
+    """The ports of these servers; 0: a free one."""
+
+    catalog: int = Field(default=8181, ge=0, le=65535)  # of the catalog
+    object_store: int = Field(default=8333, ge=0, le=65535)  # of SeaweedFS
+    postgres: int = Field(default=5432, ge=0, le=65535)  # of PostgreSQL
+    kafka: int = Field(default=9092, ge=0, le=65535)  # of Kafka
+    trino: int = Field(default=8080, ge=0, le=65535)  # of Trino
+    spark: int = Field(default=0, ge=0, le=65535)  # of the warm Spark
 
 
 class StackSettings(_Section):
     """The local servers that `frazil up` starts."""
 
-    folder: Path = Path(".frazil")
-    bucket: str = "lakehouse"
-    access_key_id: str = "frazil"
+    folder: Path = Path(".frazil")  # where the servers keep their data and logs
+    bucket: str = "lakehouse"  # the bucket that the object store begins with
+    access_key_id: str = "frazil"  # the access key of the object store
     secret_access_key: SecretStr = SecretStr("")  # empty: made at random at the first `up`, and kept in the folder
-    postgres_password: SecretStr = SecretStr("")
-    ready_seconds: float = Field(default=180.0, gt=0)
+    postgres_password: SecretStr = SecretStr("")  # empty: as for the secret access key
+    ready_seconds: float = Field(default=180.0, gt=0)  # how long a server may take to start
     ports: Ports = Ports()
 
 
 class SearchSettings(_Section):
     """Vector searches of this machine."""
 
-    # of vector indexes in object stores, kept on the local disk; 0: none
+    # disk for blocks of vector indexes in object stores; 0: none
     cache_bytes: int = Field(default=2 * 1024 * MIB, ge=0)
 
 
@@ -233,23 +239,23 @@ class SparkSettings(_Section):
     cluster needs.
     """
 
-    master: str = "local[*]"
+    master: str = "local[*]"  # Spark's own, or that of a cluster
     warm: bool = True  # use the Spark that `frazil up --with spark` keeps, if it runs and the settings fit
-    driver_memory: str = "2g"
+    driver_memory: str = "2g"  # memory of the driver's JVM
     # where executors reach the driver; without it, loopback for a master there, else Spark's own choice
     driver_host: str | None = None
-    executors: int | None = Field(default=None, ge=1)
-    executor_cores: int | None = Field(default=None, ge=1)
-    executor_memory: str | None = None
-    executor_seconds: float = Field(default=120.0, gt=0)  # to wait for the first of them
+    executors: int | None = Field(default=None, ge=1)  # how many executors a cluster starts
+    executor_cores: int | None = Field(default=None, ge=1)  # cores of each
+    executor_memory: str | None = None  # memory of each
+    executor_seconds: float = Field(default=120.0, gt=0)  # how long to wait for the first of them
     threads: int = Field(default=4, ge=1)  # tables that `frazil run` computes at once
     python: str | None = None  # the executors' interpreter; without it, the path of this one
     # a packed Python environment that each executor unpacks, in place of one that is there
     environment: Path | None = None
-    java_home: Path | None = None
-    ivy_settings: Path | None = None
+    java_home: Path | None = None  # the Java to use; without it, one that is found or downloaded
+    ivy_settings: Path | None = None  # Ivy's settings file, for jars from a repository of your own
     packages: CommaList = ()  # more jars, by coordinates: those of a database's driver, of Avro, of Delta
-    conf: dict[str, str] = Field(default_factory=dict, repr=False)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)  # any Spark setting
 
 
 class Settings(_Section):
