@@ -448,7 +448,8 @@ class CatalogApp:
     def _carry_out(self, route: Route, request: Request) -> Response:
         """The operation's answer, confirmed if its caller was assumed to be known, or was looked up a while ago: reads
         may have waited for a thread, or taken long. Changes are checked in their own transaction, so that one that was
-        made is not answered with 401; what a change answers without one is confirmed here.
+        made is not answered with 401, nor made again because it has itself changed access; what a change answers
+        without one is confirmed here.
         """
         try:
             response = self._authorised(route, request)
@@ -470,10 +471,11 @@ class CatalogApp:
         return answer_once(self.ctx, route.run, request) if route.writes else route.run(self.ctx, request)
 
     def _settle(self, route: Route, request: Request) -> None:
-        if request.caller is not None and not route.writes:
+        is_change = route.writes or request.decided
+        if request.caller is not None and not is_change:
             request.assumed |= time.monotonic() - request.authenticated_at > KNOWN_SECONDS
         self.ctx.gate.settle(request)
-        if not route.writes:
+        if not is_change:
             self.ctx.gate.check_expiry(request)
 
 

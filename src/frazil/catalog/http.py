@@ -76,6 +76,7 @@ class Request:
     request_id: bytes = b""
     # the caller is known by what is remembered of the version below: the operation must compare it (Gate.confirm)
     assumed: bool = False
+    decided: bool = False  # in the transaction of a change: what comes after it is no reason to run the change again
     fingerprint_of_key: bytes = b""  # a hash of the caller's token, if it is assumed
     access_version: int = 0  # of keys, roles and grants, when the caller was authenticated
     authenticated_at: float = 0.0  # monotonic

@@ -111,7 +111,7 @@ class Gate:
     def authenticate(self, request: Request) -> None:
         """Notes in the request who sends it; raises NotAuthenticated."""
         sql = self._database.read()
-        request.assumed = request.authorised = False
+        request.assumed = request.authorised = request.decided = False
         request.authenticated_at = time.monotonic()
         request.access_version = self._newest = store.version(sql)
         try:
@@ -333,7 +333,7 @@ class Gate:
         if request.caller is None:
             return
         version = store.version(sql)
-        request.assumed = False  # what follows decides
+        request.assumed, request.decided = False, True  # by what follows
         if version != request.access_version:
             try:
                 # inline: a transaction does not wait for the keys of an issuer
