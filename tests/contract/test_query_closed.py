@@ -12,6 +12,7 @@ import pytest
 
 from frazil import Lake
 from frazil.errors import FrazilError, QueryError
+from frazil.lake.closed_sql import ROW_FUNCTIONS
 from frazil.scan.engines.duck import connect_closed
 from tests.contract.test_query import SCHEMA, make_view, rows
 from tests.kit.lake import lake_catalog
@@ -42,6 +43,7 @@ FUNCTIONS = (
     'SELECT * FROM "{file}"',
     "SUMMARIZE SELECT * FROM read_text('{file}')",
     "EXPLAIN ANALYZE SELECT * FROM read_text('{file}')",
+    "EXPLAIN EXPLAIN SELECT 1",
 )
 STATEMENTS = (
     "COPY (SELECT 1) TO '{folder}/out.csv'",
@@ -59,6 +61,37 @@ STATEMENTS = (
     "CREATE TABLE x AS SELECT 1",
     "SELECT 1; COPY (SELECT 1) TO '{folder}/out.csv'",
     "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/out.csv'",
+)
+# They take addresses of memory, or make them, or run SQL that stands in a value; `_` is where a tree's text goes.
+MEMORY = (
+    "SELECT * FROM json_execute_serialized_sql('_')",
+    "SELECT * FROM system.main.json_execute_serialized_sql('_')",
+    "SELECT * FROM JSON_Execute_Serialized_SQL('_')",
+    "SELECT * FROM \"json_execute_serialized_sql\"('_')",
+    "SELECT (SELECT max(a) FROM json_execute_serialized_sql('_') t(a)) AS a",
+    "WITH t AS (FROM json_execute_serialized_sql('_')) FROM t",
+    "SELECT * FROM lake.t, LATERAL (FROM json_execute_serialized_sql('_'))",
+    "SELECT * FROM query('FROM json_execute_serialized_sql(''_'')')",
+    "SELECT * FROM query_table('lake.t')",
+    "SELECT * FROM arrow_scan(1, 2, 3)",
+    "SELECT * FROM arrow_scan_dumb(1, 2, 3)",
+    "SELECT * FROM pandas_scan(1)",
+    "SELECT * FROM python_map_function((FROM lake.t), 1, 2)",
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM duckdb_views",
+    "SELECT * FROM pragma_database_list",
+    "SELECT json_serialize_plan('SELECT id FROM lake.t')",
+    "SELECT max(Json_Serialize_Plan('SELECT id FROM lake.t')) OVER () FROM lake.t",
+    "SELECT current_setting('secret_directory')",
+    "SUMMARIZE FROM json_execute_serialized_sql('_')",
+    "DESCRIBE FROM duckdb_settings()",
+    "EXPLAIN SELECT * FROM json_execute_serialized_sql('_')",
+    "PIVOT (FROM json_execute_serialized_sql('_')) ON a USING count(*)",
+    "PIVOT (FROM json_execute_serialized_sql /* x */ ('_')) ON a USING count(*)",
+    "PIVOT (FROM json_execute_serialized_sql\N{NO-BREAK SPACE}('_')) ON a USING count(*)",
+    "PIVOT (FROM duckdb_views) ON view_name USING count(*)",
+    "PIVOT (FROM information_schema.tables) ON table_name USING count(*)",
+    "PIVOT (SELECT current_setting('secret_directory') AS a) ON a USING count(*)",
 )
 
 
@@ -95,6 +128,37 @@ def test_neither_does_a_stored_view(lake: Lake, tmp_path: Path, sql: str) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
+@pytest.mark.parametrize("sql", MEMORY)
+def test_a_query_calls_no_function_that_reads_memory_or_runs_a_value(lake: Lake, sql: str) -> None:
+    tree = '{"statements": []}'
+    with raises(QueryError, problem="closed-function"):
+        lake.sql(sql.replace("_'", f"{tree}'") if "('_" in sql else sql).to_arrow()
+
+
+@pytest.mark.parametrize("sql", MEMORY)
+def test_no_view_calls_such_a_function_for_who_reads_it(lake: Lake, sql: str) -> None:
+    make_view(lake.catalog, "lake.evil", sql, "duckdb")
+    try:
+        with raises(QueryError, problem="closed-function"):
+            lake.sql("SELECT * FROM lake.evil").to_arrow()
+    finally:
+        lake.catalog.drop_view("lake.evil")
+
+
+def test_functions_of_rows_are_an_allow_list(lake: Lake) -> None:
+    con = connect_closed()
+    functions = con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type LIKE 'table%'")
+    refused = set()
+    for (name,) in functions.fetchall():
+        with pytest.raises(QueryError) as failed:
+            lake.sql(f"SELECT * FROM {name}(nothing)")
+        if failed.value.problem in ("closed-function", "file-access"):
+            refused.add(name)
+    assert {"arrow_scan", "pandas_scan", "query", "read_text", "duckdb_settings"} <= refused
+    assert not refused & ROW_FUNCTIONS
+    con.close()
+
+
 def test_the_error_says_what_to_do(lake: Lake, tmp_path: Path) -> None:
     with raises(QueryError, problem="file-access") as failed:
         lake.sql(fill(FUNCTIONS[0], tmp_path))
@@ -116,6 +180,10 @@ def test_what_a_query_is_for_still_works(lake: Lake) -> None:
         "SELECT extract(year FROM TIMESTAMPTZ '2024-05-01 00:00:00+02') AS n": [2024],
         "SELECT count(*) AS n FROM range(10)": [10],
         "SELECT column_name AS n FROM (DESCRIBE lake.t)": ["id", "country"],
+        "WITH pg_class AS (SELECT id AS n FROM lake.t) SELECT max(n) AS n FROM pg_class": [2],
+        "SELECT count(*) AS n FROM lake.t, unnest([1, 2])": [4],
+        "SELECT count(*) AS n FROM json_each('[1, 2, 3]')": [3],
+        "SELECT NO AS n FROM (PIVOT lake.t ON country IN ('NO') USING count(*)) ORDER BY 1 DESC LIMIT 1": [1],
     }
     assert {sql: lake.sql(sql).to_arrow()["n"].to_pylist() for sql in asked} == asked
 

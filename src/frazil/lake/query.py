@@ -19,6 +19,7 @@ from frazil.client import READS
 from frazil.errors import FrazilError, NoSuchTable, QueryError
 from frazil.history import ref_in
 from frazil.lake.access import LakeMoment
+from frazil.lake.closed_sql import Node, check_tree, check_words
 from frazil.lake.nearest_sql import NearestCall, is_nearest
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from frazil.scan.engines import NearestDataset, ScanDataset
     from frazil.scan.reading import RowScan
 
-Node = dict[str, Any]  # a piece of DuckDB's syntax tree, as JSON
 BATCH_ROWS = 65_536
 EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s+", re.IGNORECASE)
 PIVOT = re.compile(r"\s*(PIVOT|PIVOT_WIDER)\b", re.IGNORECASE)
@@ -154,9 +154,12 @@ class QueryTables:
     def resolve(self, sql: str, namespace: str = "") -> str:
         """The query with its tables in place; names without one are looked up in the namespace, if there is any."""
         if match := EXPLAIN.match(sql):
+            if EXPLAIN.match(sql, match.end()):
+                raise QueryError("EXPLAIN stands once, before a query", problem="several-statements")
             return match[0] + self.resolve(sql[match.end() :], namespace)
         if PIVOT.match(sql):
             self._check_pivot(sql)
+            check_words(sql, self._table_functions())
             self._open_named(sql)
             return sql
         return self._resolve(self._parse(sql), namespace)
@@ -168,7 +171,9 @@ class QueryTables:
             else:
                 self._place(node, namespace)
         (row,) = self.con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
-        return str(row[0])
+        sql = str(row[0])
+        check_tree(self._parse(sql))  # of the text that runs: DuckDB may write another one than it has read
+        return sql
 
     def _parse(self, sql: str) -> Node:
         (row,) = self.con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
@@ -253,6 +258,11 @@ class QueryTables:
         kinds = [statement.type.name for statement in self.con.extract_statements(sql)]
         if kinds not in (["SELECT"], ["CREATE", "SELECT"]):
             raise QueryError(f"one query at a time, not {len(kinds)}", problem="several-statements")
+
+    def _table_functions(self) -> list[str]:
+        kinds = "('table', 'table_macro')"
+        named = self.con.execute(f"SELECT function_name FROM duckdb_functions() WHERE function_type IN {kinds}")  # noqa: S608
+        return [name for (name,) in named.fetchall()]
 
     def _open_named(self, sql: str) -> None:
         """Opens whatever a statement names that is a table. DuckDB tells the syntax of most statements, not of this."""
