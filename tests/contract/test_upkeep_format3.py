@@ -13,8 +13,8 @@ from frazil.client import FrazilCatalog
 from frazil.client.changes import Change
 from frazil.upkeep.deletes import DeleteRewrite, plan_deletes
 from frazil.upkeep.manifests import ManifestRewrite, plan_manifests
-from frazil.upkeep.policy import DAY_MS
-from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.upkeep.policy import DAY_MS, STEPS
+from frazil.upkeep.steps import Keeper, now_ms
 from frazil.write.commit.totals import TOTALS, count_totals
 from tests.contract.upkeep_format3 import Kept3, Lineage
 from tests.contract.upkeep_lake import HURRIED, Kept, during

@@ -9,8 +9,8 @@ import pytest
 from pyiceberg.table import Table
 
 from frazil.client import FrazilCatalog
-from frazil.upkeep.policy import DAY_MS
-from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.upkeep.policy import DAY_MS, STEPS
+from frazil.upkeep.steps import Keeper, now_ms
 from tests.contract.upkeep_lake import Kept, during
 from tests.kit.fixtures import BUCKET
 

@@ -12,8 +12,8 @@ from frazil.client import FrazilCatalog
 from frazil.sinks.audit import audit
 from frazil.tables.apply import apply_steps, plan
 from frazil.tables.codegen import write_module
-from frazil.upkeep.policy import DAY_MS, Policy
-from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.upkeep.policy import DAY_MS, STEPS, Policy
+from frazil.upkeep.steps import Keeper, now_ms
 from tests.contract.upkeep_lake import Kept, rows
 
 

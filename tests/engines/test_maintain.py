@@ -18,8 +18,8 @@ from pyiceberg.table import Table
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.upkeep import SparkEngine
-from frazil.upkeep.policy import DAY_MS
-from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.upkeep.policy import DAY_MS, STEPS
+from frazil.upkeep.steps import Keeper, now_ms
 from tests.contract.upkeep_lake import Kept
 from tests.engines.walkers import Daft, Pyiceberg, Spark, Sql, Walker
 from tests.kit.stack import Project

@@ -12,8 +12,8 @@ import pytest
 
 from frazil.client import FrazilCatalog
 from frazil.lake import Lake
-from frazil.upkeep.policy import DAY_MS
-from frazil.upkeep.steps import STEPS, Keeper, now_ms
+from frazil.upkeep.policy import DAY_MS, STEPS
+from frazil.upkeep.steps import Keeper, now_ms
 from frazil.write.commit.publish import RetryPolicy
 from tests.engines.walkers import Spark, Sql, Walker
 

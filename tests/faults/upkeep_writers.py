@@ -20,7 +20,8 @@ from pyiceberg.types import IntegerType, LongType, NestedField
 import frazil.sinks
 from frazil.client import FrazilCatalog
 from frazil.sinks.iceberg import IcebergTarget
-from frazil.upkeep.steps import STEPS, Keeper
+from frazil.upkeep.policy import STEPS
+from frazil.upkeep.steps import Keeper
 from frazil.write.commit.progress import Claim, progress_at
 from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.replace import Replace

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from frazil.upkeep.orphans import Locations
     from frazil.upkeep.others import every_table
     from frazil.upkeep.own_files import OwnFileIO, own_file_io
-    from frazil.upkeep.policy import Policy
+    from frazil.upkeep.policy import STEPS, Policy
     from frazil.upkeep.rewriting import Rewriter
     from frazil.upkeep.spark import SparkEngine
-    from frazil.upkeep.steps import MUCH_BYTES, STEPS, Keeper, StepPlan, StepReport, now_ms
+    from frazil.upkeep.steps import MUCH_BYTES, Keeper, StepPlan, StepReport, now_ms
 
 __all__ = [
     "MOST_FACTOR",

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.errors import VectorError
+from frazil.upkeep.policy import INDEXES
 from frazil.upkeep.reach import reachable
 from frazil.vector import Coverage, Declared, Indexes, IndexRecord
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
-STEP = "indexes"
+STEP = INDEXES
 
 
 @dataclass(frozen=True)

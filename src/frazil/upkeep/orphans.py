@@ -21,7 +21,7 @@ from frazil.protocol import INDEX_FOLDER
 from frazil.units import ms
 from frazil.upkeep.others import every_table, find_referenced
 from frazil.upkeep.paths import comparable, is_below
-from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS
+from frazil.upkeep.policy import LEAST_ORPHAN_AGE_MS, ORPHANS
 from frazil.upkeep.reach import reachable
 from frazil.upkeep.removing import Removed, folders_of, is_own, remove_files
 from frazil.vector import index_files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.client import FrazilCatalog
 
-STEP = "orphans"
+STEP = ORPHANS
 AT_ONCE = 500_000  # old files whose names are held in memory; each portion asks all manifests once
 LISTED_DEEP = 2  # folders below this depth (data/day=1/) are listed with all that is in them, in one go
 

@@ -21,6 +21,8 @@ from frazil.protocol import (
 )
 
 COMPACT, DELETES, MANIFESTS, EXPIRE = "compact", "deletes", "manifests", "expire"  # steps that a debt is made of
+INDEXES, ORPHANS = "indexes", "orphans"
+STEPS = (COMPACT, DELETES, MANIFESTS, INDEXES, EXPIRE, ORPHANS)  # in the order in which they run
 MB = 1 << 20
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

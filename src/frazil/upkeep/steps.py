@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
 log = logging.getLogger("frazil.upkeep")
-STEPS = (compact.STEP, deletes.STEP, manifests.STEP, indexes.STEP, expire.STEP, orphans.STEP)
 REMOVING = (expire.STEP, orphans.STEP)  # steps that cannot be undone
 NOT_WRITTEN = (TimestampNanoType, TimestamptzNanoType, GeometryType, GeographyType, UnknownType)
 MUCH_BYTES = 20 << 30  # from here on a cluster is worth it

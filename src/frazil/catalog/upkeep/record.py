@@ -7,9 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from frazil.upkeep import MOST_FACTOR, STEPS, Look, StepReport
+from frazil.upkeep import MOST_FACTOR, STEPS, Look
+
+if TYPE_CHECKING:
+    from frazil.upkeep import StepReport  # with it come the libraries for data files
 
 REMOVING = ("expire", "orphans")
 MOST_BACKOFF = 6  # doublings of the pause between two runs
