@@ -72,6 +72,18 @@ def test_names_are_completed_and_what_was_run_is_kept(sql: Watched) -> None:
     page.get_by_text("are kept here").wait_for()
 
 
+def test_columns_that_come_late_complete_what_has_been_typed(sql: Watched) -> None:
+    page, held = sql.page, []
+    page.route("**/tables/sales", lambda route: held.append(route))
+    field = page.get_by_label("SQL", exact=True)
+    with page.expect_request("**/tables/sales"):
+        field.fill("SELECT 1 FROM shop.sales WHERE ")
+    page.keyboard.press("End")
+    field.press_sequentially("order_i")
+    held.pop().continue_()
+    page.get_by_role("option", name="order_id").wait_for()
+
+
 def test_the_slider_travels_in_time(sql: Watched) -> None:
     page = sql.page
     run(page, "SELECT count(*) AS orders FROM shop.sales", status="1 row")

@@ -20,8 +20,8 @@ export class Editor {
     this.field.addEventListener("input", () => this.changed(true));
     this.field.addEventListener("keydown", (event) => this.key(event));
     this.field.addEventListener("scroll", () => this.follow(), { passive: true });
-    this.field.addEventListener("blur", () => this.close());
-    this.field.addEventListener("click", () => this.close());
+    this.field.addEventListener("blur", () => this.dismiss());
+    this.field.addEventListener("click", () => this.dismiss());
     this.changed(false);
   }
 
@@ -44,6 +44,7 @@ export class Editor {
     this.paint.replaceChildren(...tokens(this.value).map((token) => (token.kind === "space" || token.kind === "sign" ? token.text : h("span", { class: `t-${token.kind}` }, token.text))), "\n");
     this.follow();
     this.onChange?.(this.value);
+    this.typing = typed;
     if (typed) this.suggest(false);
   }
 
@@ -58,7 +59,7 @@ export class Editor {
     else if (this.list.hidden || event.ctrlKey || event.metaKey || event.altKey) return;
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") this.point(this.at + (event.key === "ArrowDown" ? 1 : -1));
     else if (event.key === "Enter" || event.key === "Tab") this.accept(this.found[this.at]);
-    else if (event.key === "Escape") this.close();
+    else if (event.key === "Escape") this.dismiss();
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -81,6 +82,11 @@ export class Editor {
     this.list.hidden = false;
     this.point(0);
     this.place();
+  }
+
+  // What can be completed has changed while someone types.
+  refresh() {
+    if (this.typing) this.suggest(false);
   }
 
   candidates(word) {
@@ -125,6 +131,11 @@ export class Editor {
     this.field.setRangeText(item.text, this.start, this.field.selectionStart, "end");
     this.close();
     this.changed(false);
+  }
+
+  dismiss() {
+    this.typing = false;
+    this.close();
   }
 
   close() {

@@ -90,6 +90,7 @@ class SqlPage {
     try {
       const { fields } = await get(tablePath(table), { signal: this.signal });
       this.columns.set(name, fields.filter((field) => field.path.length === 1).map((field) => ({ name: field.path[0], type: field.type })));
+      this.editor.refresh();
     } catch {
       // it may not be read: the query says so
     }
