@@ -114,6 +114,7 @@ def test_a_plan_for_programs_is_json(project: Project) -> None:
             }
         ],
         "undeclared": [],
+        "models": [],
     }
 
 
