@@ -21,6 +21,7 @@ SHARED = ("live_stack", "fault_stack", "spark_session(")
 FIXTURES = {"live_stack", "fault_stack"}
 # Then files that take half a minute or more, then those with the most tests.
 LONG = (
+    *("test_demo", "test_tutorial"),
     *("test_models_spark", "test_upsert_spark", "test_warm_spark", "test_vending_engines"),
     *(
         "test_graph_campaign",
@@ -31,7 +32,7 @@ LONG = (
         "test_catalog_concurrency",
     ),
     *("test_kafka", "test_postgres", "test_catalog_kills", "test_stack_faults", "test_upkeep_with_writers"),
-    *("test_catalog_lost_commit", "test_scan_spark", "test_scan_planning", "test_run_requests"),
+    *("test_catalog_lost_commit", "test_scan_spark", "test_scan_planning", "test_run_requests", "test_marks_spark"),
     *("test_compatibility_kit", "test_catalog_fuzz", "test_catalog_server", "test_tables_walk", "test_upkeep_random"),
     *("test_rows_property", "test_prune_property", "test_transpile_run", "test_artifacts", "test_buffer"),
 )
