@@ -1,4 +1,4 @@
-"""Events of OpenLineage for every run: START, then COMPLETE or FAIL, with the tables that it reads and writes.
+"""Events of OpenLineage for every run: START, then COMPLETE, FAIL or ABORT, with the tables that it reads and writes.
 
 The standard's client sends them, configured as everywhere: `OPENLINEAGE_URL`, `OPENLINEAGE__TRANSPORT__...`, or a file
 `openlineage.yml`. Without that nothing is sent. What cannot be sent is a warning and never fails a run.
@@ -101,12 +101,18 @@ class LineageSender:
         self._emit("START", run.run_id, self._job_of(run), self._child_facets(), run)
 
     def ended(self, result: RunResult) -> None:
-        run = self.running.pop(result.run_id, None)
-        if run is None:  # it has not started: there was nothing to do
-            return
         self.error = self.error or result.error
+        run = self.running.pop(result.run_id, None)
+        if run is None:  # it has not started: there was nothing to do, or it failed before
+            return
         facets = self._child_facets() | self._error_facets(result.error)
         self._emit("FAIL" if result.error else "COMPLETE", run.run_id, self._job_of(run), facets, run, result)
+
+    def aborted(self, run_id: str, reason: str) -> None:
+        """Another run begins in its place: this one says nothing about how the command ends."""
+        if (run := self.running.pop(run_id, None)) is None:
+            return
+        self._emit("ABORT", run_id, self._job_of(run), self._child_facets() | self._error_facets(reason), run)
 
     def close(self) -> None:
         """Ends the run of the command, and waits until events are sent, but not for long."""

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.client import FrazilCatalog
 from frazil.openlineage import lineage_events
-from frazil.pipelines import RunResult, RunStart, tell_ended, tell_started
+from frazil.pipelines import RunResult, RunStart, tell_aborted, tell_ended, tell_started
 from frazil.pipelines.models import model
 from frazil.project import Project
 from tests.contract.history_lake import Past
@@ -90,6 +90,45 @@ def test_a_receiver_gets_start_and_end_of_every_run_with_its_tables(
         ("file", str(tmp_path / "landing/a.csv")),
         ("kafka://h:9092", "orders"),
     ]
+
+
+def test_a_run_that_another_one_replaces_is_aborted_and_the_command_completes(
+    past: Past, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with receiver() as (url, events):
+        environ.setenv("OPENLINEAGE_URL", url)
+        with lineage_events(Project(tmp_path, (), (), ()), lambda: past.catalog):
+            tell_started(RunStart(FAILED, "gold.names", past.name))
+            tell_aborted(FAILED, "the table has changed")
+            tell_aborted("one that has not started", "the table has changed")
+            tell_started(RunStart(RUN, "gold.names", past.name))
+            tell_ended(RunResult("gold.names", past.name, rows=2, snapshot_id=7, run_id=RUN))
+    assert [(event["eventType"], event["job"]["name"]) for event in events] == [
+        ("START", "frazil run"),
+        ("START", "gold.names"),
+        ("ABORT", "gold.names"),
+        ("START", "gold.names"),
+        ("COMPLETE", "gold.names"),
+        ("COMPLETE", "frazil run"),
+    ]
+    for event in events:
+        check_event(event)
+    aborted, command = events[2], events[-1]
+    assert aborted["run"]["runId"] == FAILED
+    assert aborted["run"]["facets"]["errorMessage"]["message"] == "the table has changed"
+    assert "errorMessage" not in command["run"]["facets"]
+
+
+def test_a_run_that_fails_before_it_starts_fails_the_command(
+    past: Past, environ: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with receiver() as (url, events):
+        environ.setenv("OPENLINEAGE_URL", url)
+        with lineage_events(Project(tmp_path, (), (), ()), lambda: past.catalog):
+            tell_started(RunStart(RUN, "gold.names", past.name))
+            tell_ended(RunResult("gold.names", past.name, rows=2, snapshot_id=7, run_id=RUN))
+            tell_ended(RunResult("gold.later", past.name, run_id=FAILED, error="no such table"))
+    assert [event["eventType"] for event in events] == ["START", "START", "COMPLETE", "FAIL"]
 
 
 def test_every_facet_names_its_producer_and_its_schema(past: Past, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from frazil.history import (
     plan_environment_publication,
     publish_environment,
 )
-from frazil.pipelines import Pipeline, RunResult
+from frazil.pipelines import Pipeline, RunResult, RunStart, observing
 from frazil.pipelines.batch import run_pipeline
 from frazil.pipelines.models import Days, GraphRun, Model, ModelSchemas, derivation_of, model
 from frazil.write.commit import RetryPolicy, read_progress
@@ -378,6 +378,54 @@ def test_of_two_runs_at_once_the_first_to_commit_wins(orders: Orders) -> None:
     with pytest.raises(PipelineError, match="another run committed first"):
         orders.run(by_day, on_step=run_another)
     assert orders.rows("by_day") == orders.defined(BY_DAY)
+
+
+ENDS = ("aborted", "committed")  # of a run that is overtaken, and of the next one
+
+
+class Heard:
+    """An observer of runs: their events, and the runs that have not ended."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.names: dict[str, str] = {}
+
+    def started(self, run: RunStart) -> None:
+        self.names[run.run_id] = run.pipeline
+        self.events.append(("started", run.pipeline))
+
+    def ended(self, result: RunResult) -> None:
+        if self.names.pop(result.run_id, None):
+            self.events.append(("failed" if result.error else "committed", result.pipeline))
+
+    def aborted(self, run_id: str, reason: str) -> None:
+        if name := self.names.pop(run_id, None):
+            self.events.append(("aborted", name))
+
+
+@pytest.mark.parametrize("moment", ["while it is staged", "before commit"])
+def test_a_run_that_is_overtaken_is_aborted_and_the_next_attempt_is_committed(orders: Orders, moment: str) -> None:
+    clean = orders.model("clean", CLEAN, mode="upsert", key=["id"])
+    by_day = orders.model("by_day", BY_DAY)
+    orders.create(clean, by_day)
+    orders.add(1)
+    orders.run(by_day, clean, together=True)
+    orders.add(2)
+    strangers = iter([{"id": 1, "day": FIRST_DAY, "country": "XX", "amount": 7}])
+
+    def bring(*what: object) -> None:
+        if what[0] in (clean.name, moment):
+            for stranger in strangers:
+                orders.lake.table(clean.name).append([stranger])
+
+    heard = Heard()
+    when = {"on_step": bring} if moment == "while it is staged" else {"retry": RetryPolicy(on_step=bring)}
+    with observing(heard):
+        orders.run(by_day, clean, together=True, **when)
+    names = [by_day.name, clean.name]
+    attempts = [[("started", name) for name in names] + [(end, name) for name in names] for end in ENDS]
+    assert ([sorted(heard.events[:4]), sorted(heard.events[4:])], heard.names) == (list(map(sorted, attempts)), {})
+    assert orders.rows("clean") == orders.defined(CLEAN)
 
 
 class Killed(BaseException):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from frazil.pipelines.function import failed, transform
     from frazil.pipelines.labels import check_labels
     from frazil.pipelines.ledger import append_rows, ledger_of, ledger_rows, open_companion, read_ledger
-    from frazil.pipelines.observers import RunStart, observing, tell_ended, tell_started
+    from frazil.pipelines.observers import RunStart, observing, tell_aborted, tell_ended, tell_started
     from frazil.pipelines.publishing import Files, Judge, Kind, LoadPublisher, Write, check_staged, publish
     from frazil.pipelines.reports import report_batch, report_run, reported
     from frazil.pipelines.runs import RunResult, note_run, read_runs, run_rows, runs_of, tell_error
@@ -48,6 +48,7 @@ __all__ = [
     "reported",
     "run_rows",
     "runs_of",
+    "tell_aborted",
     "tell_ended",
     "tell_error",
     "tell_started",

@@ -37,6 +37,9 @@ class RunObserver(Protocol):
     def ended(self, result: RunResult) -> None:
         """A run that has started is committed, or has failed."""
 
+    def aborted(self, run_id: str, reason: str) -> None:
+        """A run that has started is given up, since the tables have changed: another run begins in its place."""
+
 
 _observers: list[RunObserver] = []
 
@@ -59,6 +62,11 @@ def tell_started(run: RunStart) -> None:
 def tell_ended(result: RunResult) -> None:
     """A run has ended."""
     _tell(lambda observer: observer.ended(result))
+
+
+def tell_aborted(run_id: str, reason: str) -> None:
+    """A run is given up, and another one begins in its place. If it has not started, observers do not know it."""
+    _tell(lambda observer: observer.aborted(run_id, reason))
 
 
 def _tell(call: Callable[[RunObserver], None]) -> None:

@@ -34,6 +34,7 @@ from frazil.pipelines import (
     report_run,
     run_rows,
     runs_of,
+    tell_aborted,
     tell_ended,
     tell_error,
     tell_started,
@@ -258,9 +259,9 @@ class GraphRun:
         return self._attempt(self.derivations)
 
     def _attempt(self, derivations: Sequence[Derivation]) -> list[RunResult]:
-        for _ in range(ATTEMPTS):
+        for attempts_left in reversed(range(ATTEMPTS)):
             with suppress(Overtaken):  # everything is looked at again
-                return _Together(self, derivations).run()
+                return _Together(self, derivations, is_last=not attempts_left).run()
         names = ", ".join(derivation.target for derivation in derivations)
         raise PipelineError(
             f"{names} changed {ATTEMPTS} times while a change was staged",
@@ -272,8 +273,8 @@ class GraphRun:
 class _Together:
     """Derivations that are staged, those that need nothing of each other side by side, and published in one commit."""
 
-    def __init__(self, run: GraphRun, derivations: Sequence[Derivation]) -> None:
-        self.graph, self.world = run, World(run.catalog, run.env)
+    def __init__(self, run: GraphRun, derivations: Sequence[Derivation], *, is_last: bool) -> None:
+        self.graph, self.world, self.is_last = run, World(run.catalog, run.env), is_last
         self.derivations = [each.in_environment(run.env) for each in derivations]
         self.sessions = run.sessions or SideBySide(run.spark)
         self.staged: list[StagedTable] = []
@@ -288,6 +289,11 @@ class _Together:
                     self._publish()
             except CommitUnknown as exc:  # it may still come
                 self._tell_failed(exc)
+                raise
+            except Overtaken as exc:
+                for staged in self.staged:
+                    self._tell_overtaken(staged.result, exc)
+                self._drop()
                 raise
             except Exception as exc:  # a driver that is killed leaves its branches to the next run
                 self._tell_failed(exc)
@@ -314,9 +320,9 @@ class _Together:
             keep_going=False,
             on_end=self._note,
         )
-        for outcome in schedule.run():
-            if outcome.error is not None:
-                raise outcome.error
+        errors = [outcome.error for outcome in schedule.run() if outcome.error is not None]
+        if errors:  # another attempt helps only where all are of this kind
+            raise min(errors, key=lambda error: isinstance(error, Overtaken))
 
     def _stage_in_session(self, derivation: Derivation) -> StagedTable | RunResult:
         return self.sessions.run(derivation.name, lambda spark: self._stage(derivation, spark))
@@ -341,7 +347,8 @@ class _Together:
             tell_started(_start_of(planned, result))
             staged = self._compute(planned, result, spark, marked)
             self.world.stage(derivation.target, staged.stages.table_at(staged.branch), staged.snapshot_id)
-        except Overtaken:  # by another run: this one begins again
+        except Overtaken as exc:  # by another run: this one begins again
+            self._tell_overtaken(result, exc)
             raise
         except Exception as exc:
             error = tell_error(exc, self.graph.catalog.properties)
@@ -452,6 +459,14 @@ class _Together:
         error = tell_error(exc, self.graph.catalog.properties)
         for staged in self.staged:
             tell_ended(replace(staged.result, snapshot_id=None, error=error))
+
+    def _tell_overtaken(self, result: RunResult, exc: Overtaken) -> None:
+        """The run is given up for another attempt; after the last one it has failed."""
+        error = tell_error(exc, self.graph.catalog.properties)
+        if self.is_last:
+            tell_ended(replace(result, snapshot_id=None, error=error))
+        else:
+            tell_aborted(result.run_id, error)
 
     def _drop(self) -> None:
         """Removes the staging branches; what stays is removed by the next run."""
