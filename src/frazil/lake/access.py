@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -147,12 +148,12 @@ class LakeMoment(LakeAccess):
             self._tables[name] = super().load(name)
         return self._tables[name]
 
-    def settle(self) -> bool:
-        """Whether all tables are still as they were loaded, so that they were so at one moment. Those that changed are
-        from now on as they are now.
+    def settle(self, names: Collection[str]) -> bool:
+        """Whether these tables are still as they were loaded, so that they were so at one moment. Those that changed
+        are from now on as they are now.
         """
         from frazil.client import load_changed
 
-        changed = load_changed(self.catalog, self._tables)
+        changed = load_changed(self.catalog, {name: self._tables[name] for name in names})
         self._tables |= changed
         return not changed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -27,6 +27,7 @@ from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+    from pyiceberg.table.metadata import TableMetadata
 
     from frazil.lake.access import LakeAccess
     from frazil.scan import Scan
@@ -108,17 +109,31 @@ def _resolve_at_once(
     scans: Mapping[str, RowScan],
     settings: Mapping[str, str | int | bool],
 ) -> tuple[QueryTables, str]:
-    """The tables of a query and its text for DuckDB; if a table changes meanwhile, all of it is resolved once more."""
+    """The tables of a query and its text for DuckDB; if a table changes meanwhile, all of it is resolved once more.
+    Tables that change each time are refused.
+    """
     for number in count(1):
         tables = QueryTables(moment, connect_closed(**settings), at, open_table, env)
         for name, scan in scans.items():
             tables.register(name, scan)
         with _closed_on_error(tables):
             resolved = tables.resolve(sql)
-            if moment.settle() or number == READS:
+            if moment.settle(tables.moving):
                 break
+            if number == READS:
+                raise _never_still(tables.moving)
         tables.con.close()
     return tables, resolved
+
+
+def _never_still(names: Collection[str]) -> QueryError:
+    return QueryError(
+        f"{', '.join(sorted(names))}: each of {READS} readings found a change, so that they are not known as they were "
+        "at one moment",
+        hint="run again when fewer others commit to them, or read a time that has passed: at= of lake.sql, --at, or "
+        "AT (TIMESTAMP => '2024-01-18 09:30:00') after each table",
+        problem="contended",
+    )
 
 
 @contextmanager
@@ -149,6 +164,7 @@ class QueryTables:
         self._lake, self._at, self.con, self._open_table, self._env = lake, at, con, open_table, env
         self._made: dict[tuple[str, int | None], tuple[str, str]] = {}
         self.datasets: list[ScanDataset | NearestDataset] = []
+        self.moving: set[str] = set()  # tables of which the next commit may change what is read
         self._pending: list[str] = []  # views that are being opened
 
     def resolve(self, sql: str, namespace: str = "") -> str:
@@ -219,7 +235,7 @@ class QueryTables:
         call = NearestCall.of(node, lambda expression, name: self._compute(expression, name, namespace))
         name = call.table if "." in call.table or not namespace else f"{namespace}.{call.table}"
         at = call.options.get("at")
-        point = _point_of(self._lake, name, None, self._at if at is None else at, self._env)
+        point = self._point_of(name, None, self._at if at is None else at)
         scan = self._open_table(self._lake, name).scan(
             call.options.get("filter"), at=None if point is None else _named(point)
         )
@@ -281,7 +297,7 @@ class QueryTables:
         another view.
         """
         try:
-            point = _point_of(self._lake, name, clause, self._at, self._env)
+            point = self._point_of(name, clause, self._at)
         except NoSuchTable:
             if clause is None and self._lake.catalog.view_exists(name):
                 return self._open_view(name)
@@ -293,6 +309,14 @@ class QueryTables:
             self._made[key] = (schema, table)
             self._create(schema, table, f"SELECT * FROM {self._register(name, point)}")  # noqa: S608  # our own name
         return self._made[key]
+
+    def _point_of(self, name: str, clause: Node | None, at: Named | None) -> Point | None:
+        """The point that a table is read at; None for the current state."""
+        metadata = self._lake.load(name).metadata
+        point = _point_in(metadata, name, clause, at, self._env)
+        if _may_move(point, metadata):
+            self.moving.add(name)
+        return point
 
     def register(self, name: str, scan: RowScan) -> None:
         """Makes the rows of a scan a table of the query."""
@@ -379,11 +403,9 @@ def _tables(node: Any) -> Iterator[Node]:
             yield from _tables(child)
 
 
-def _point_of(
-    lake: LakeAccess, name: str, clause: Node | None, at: Named | None, env: str | None = None
+def _point_in(
+    metadata: TableMetadata, name: str, clause: Node | None, at: Named | None, env: str | None
 ) -> Point | None:
-    """The point that a table is read at; None for the current state."""
-    metadata = lake.load(name).metadata
     if clause is not None:
         named = _constant(clause, name)
         find = find_time if clause["unit"].upper() == "TIMESTAMP" else find_point
@@ -394,6 +416,15 @@ def _point_of(
         return None
     point = find_ref(metadata, MAIN, table=name) if at == MAIN else find_point(metadata, at, table=name)
     return None if point.kind == "branch" and point.name == MAIN else point
+
+
+def _may_move(point: Point | None, metadata: TableMetadata) -> bool:
+    """Whether the next commit may put another snapshot in the place of this one. A time that has passed stays what it
+    was, once there is a later snapshot.
+    """
+    if point is None or point.kind in ("branch", "tag"):
+        return True
+    return point.kind == "time" and point.snapshot.snapshot_id == metadata.current_snapshot_id
 
 
 def _named(point: Point) -> Named:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +13,10 @@ from pyiceberg.typedef import Identifier
 from frazil import Lake
 from frazil.client import FrazilCatalog, load_at_once
 from frazil.client.moment import READS
-from frazil.errors import PipelineError
+from frazil.errors import PipelineError, QueryError
 from frazil.pipelines.models import GraphRun, derivation_of, model
 from frazil.pipelines.models.run import World
+from frazil.scan.planning import show_time
 from tests.contract.client.conftest import rows
 from tests.kit.raising import raises
 
@@ -73,6 +75,44 @@ def test_tables_that_never_stand_still_are_given_as_they_are(overtaken: Overtake
     overtaken.commits = 1000
     tables, at_once = load_at_once(overtaken, NAMES)
     assert (len(tables), at_once, overtaken.loads) == (2, False, READS + 1)
+
+
+BOTH = "SELECT (SELECT count(*) FROM ns.a {a}) AS a, (SELECT count(*) FROM ns.b {b}) AS b"
+
+
+def test_a_query_over_tables_that_never_stand_still_is_refused(overtaken: Overtaken) -> None:
+    overtaken.commits = 1000
+    lake = Lake(catalog=overtaken)
+    with raises(QueryError, problem="contended", hint=re.compile("at= of lake.sql, --at, or AT ")):
+        lake.sql(BOTH.format(a="", b=""))
+    assert overtaken.loads == READS + 1  # nothing is read after that
+    assert lake.sql("SELECT count(*) >= 1 AS n FROM ns.a").to_arrow().to_pylist() == [{"n": True}]
+
+
+@pytest.mark.parametrize("pin", ["time", "AT", "snapshots"])
+def test_a_query_over_such_tables_is_answered_if_it_reads_the_past(overtaken: Overtaken, pin: str) -> None:
+    ids = [overtaken.load_table(name).current_snapshot() for name in NAMES]
+    first_ids, made_ms = [each.snapshot_id for each in ids if each], max(each.timestamp_ms for each in ids if each)
+    overtaken.commit_to_both(200)  # a time has passed once there is a later snapshot
+    overtaken.commits, overtaken.loads = 1000, 0
+    when = show_time(made_ms)
+    a, b = {
+        "time": ("", ""),
+        "AT": (f"AT (TIMESTAMP => '{when}')",) * 2,
+        "snapshots": [f"AT (VERSION => {number})" for number in first_ids],
+    }[pin]
+    result = Lake(catalog=overtaken).sql(BOTH.format(a=a, b=b), at=when if pin == "time" else None)
+    assert (result.to_arrow().to_pylist(), overtaken.loads) == ([{"a": 1, "b": 1}], 1)
+
+
+def test_a_tag_that_moves_with_each_commit_is_no_moment(overtaken: Overtaken) -> None:
+    """Tags are moved by commits, also by one over several tables."""
+    lake = Lake(catalog=FrazilCatalog("lake", uri=overtaken.uri))
+    for name in NAMES:
+        lake.table(name).create_tag("daily")
+    overtaken.commits = 1000
+    with raises(QueryError, problem="contended"):
+        Lake(catalog=overtaken).sql(BOTH.format(a="", b=""), at="daily")
 
 
 def test_a_run_refuses_tables_that_never_stand_still_and_an_outlook_takes_them(overtaken: Overtaken) -> None:
