@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frazil.config import load_settings
 from frazil.errors import MissingExtra
 from frazil.project import Project, load_project
 
@@ -66,7 +65,7 @@ def project_assets(
                 results.setdefault(result["table"], []).append(result)
         for table in _filled(project.graph):
             if table in chosen:
-                metadata = describe_runs(table, results.get(table, []), project.folder)
+                metadata = describe_runs(results.get(table, []))
                 yield dagster.MaterializeResult(asset_key=asset_key(table), metadata=metadata)
 
     return run
@@ -153,8 +152,11 @@ def run_command(command: Sequence[str], folder: Path, log: Any) -> list[Mapping[
     return results
 
 
-def describe_runs(table: str, results: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
-    """The metadata of a materialisation: rows, snapshot, seconds, and the snapshots of the inputs."""
+def describe_runs(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The metadata of a table's materialisation: rows, snapshot, seconds, and the snapshots of the inputs. All of it is
+    what the runs themselves have said: the table may have other rows by now, and those of an environment are not on
+    main.
+    """
     runs = list(results)
     committed = [run for run in runs if run.get("snapshot_id") is not None]
     metadata: dict[str, Any] = {"frazil/status": "committed" if committed else "unchanged"}
@@ -166,23 +168,10 @@ def describe_runs(table: str, results: Iterable[Mapping[str, Any]], folder: Path
             "frazil/run_id": ", ".join(run["run_id"] for run in committed),
             "frazil/quarantined": sum(run["quarantined"] for run in committed),
         }
-    names = [run["pipeline"] for run in committed]
-    if inputs := _inputs(table, names, folder) if names else {}:
-        metadata["frazil/input_snapshots"] = dagster.MetadataValue.json(inputs)
+    if inputs := {name: at for run in committed for name, at in run.get("inputs", {}).items()}:
+        shown = {name: None if at is None else str(at) for name, at in inputs.items()}  # 63 bits: too many for a page
+        metadata["frazil/input_snapshots"] = dagster.MetadataValue.json(shown)
     return metadata
-
-
-def _inputs(table: str, pipelines: Sequence[str], folder: Path) -> dict[str, str | None]:
-    """The snapshots of the tables that the rows were made from, as the table's progress says."""
-    from frazil.client import connect
-    from frazil.sinks import part_name
-    from frazil.write.commit import read_progress
-
-    progress = read_progress(connect(load_settings(folder=folder)).load_table(tuple(table.split("."))).metadata)
-    states = [progress.part(part_name(name, 0)).inputs for name in pipelines]
-    return {
-        name: None if at.snapshot_id is None else str(at.snapshot_id) for each in states for name, at in each.items()
-    }
 
 
 def _filled(graph: Graph) -> list[str]:

@@ -44,6 +44,23 @@ def test_every_table_is_an_asset_with_its_inputs_labels_and_docs(tmp_path: Path)
     assert total.metadata["frazil/mode"] == "rebuild"
 
 
+def test_a_materialisation_has_the_inputs_that_its_own_runs_have_read() -> None:
+    """Not those of the table's progress, which a later run moves on, and an environment has on a branch."""
+    from frazil.dagster import describe_runs
+
+    run = {"rows": 2, "seconds": 1.5, "run_id": "a", "quarantined": 0, "snapshot_id": 7, "inputs": {"raw.a": 1 << 60}}
+    second = {**run, "run_id": "b", "snapshot_id": 8, "inputs": {"raw.a": 5, "raw.b": None}}
+    unchanged = {**run, "run_id": "", "snapshot_id": None, "inputs": {}}
+    load = {name: value for name, value in run.items() if name != "inputs"}  # of a topic
+    shown = [describe_runs(runs).get("frazil/input_snapshots") for runs in ([run], [run, second], [unchanged], [load])]
+    assert [each and each.value for each in shown] == [
+        {"raw.a": str(1 << 60)},
+        {"raw.a": "5", "raw.b": None},
+        None,
+        None,
+    ]
+
+
 def test_a_command_that_fails_fails_the_materialisation_with_its_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,9 +69,9 @@ class LakeProject:
         result = self.frazil(*words, "--output", "json")
         return json.loads(result.stdout)
 
-    def head(self, table: str) -> int:
+    def head(self, table: str, ref: str = "main") -> int:
         """The current snapshot."""
-        return self.lake.table(table).history()[0].snapshot_id
+        return self.lake.catalog.load_table(table).metadata.refs[ref].snapshot_id
 
     def columns(self, table: str) -> list[str]:
         fields = self.lake.catalog.load_table(table).schema().fields
@@ -169,6 +169,10 @@ def test_an_environment_is_computed_compared_and_published_without_a_copy(projec
     done = project.document("run", "--env", "dev")
     assert {each["table"]: each["status"] for each in done["results"]} == dict.fromkeys(names, "committed")
     assert [project.rows(name) for name in names] == [[]] * 3
+    inputs = {each["table"]: each["inputs"] for each in done["results"]}
+    heads = {name: project.head(name, ref="dev") for name in names}
+    assert (inputs[names[0]], inputs[names[1]]) == ({}, {names[0]: heads[names[0]]})
+    assert set(inputs[names[2]]) == {names[1]}
     differences = project.document("env", "diff", "dev")["tables"]
     assert {each["table"]: (each["rows_added"], each["rows_removed"]) for each in differences} == dict.fromkeys(
         names, (2, 0)

@@ -68,6 +68,8 @@ class RunResult:
     touched: tuple[str, ...] = ()  # files not loaded again: another modification time, the same content
     # files loaded, and the path that the same content was loaded from
     copies: Mapping[str, str] = field(default_factory=dict)
+    # the tables that the rows were made from, each at a snapshot
+    inputs: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def status(self) -> str:

@@ -417,7 +417,7 @@ class _Together:
         counts = work.staged.counts
         known: dict[str, Any] = {"rows": counts.rows, "duplicates": counts.duplicates, "quarantined": counts.refused}
         merged: Mapping[str, Any] = getattr(work.write, "counts", None) or {}  # of a merge
-        result = replace(result, **{**known, **merged})
+        result = replace(result, **{**known, **merged}, inputs=_snapshots(planned))
         marks = {planned.marked.name: marked.mark} if planned.marked and marked and marked.mark else {}
         return StagedTable(planned, stages, work, branch, base_id, snapshot_id, result, marks)
 
@@ -477,8 +477,11 @@ class _Together:
 
 
 def _start_of(planned: Planned, result: RunResult) -> RunStart:
-    inputs = {name: state.snapshot_id for name, state in planned.inputs.items()}
-    return RunStart(result.run_id, result.pipeline, result.table, inputs)
+    return RunStart(result.run_id, result.pipeline, result.table, _snapshots(planned))
+
+
+def _snapshots(planned: Planned) -> dict[str, int | None]:
+    return {name: state.snapshot_id for name, state in planned.inputs.items()}
 
 
 def _came_first(derivations: Sequence[Derivation]) -> PipelineError:
