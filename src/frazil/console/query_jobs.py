@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from frazil.console.rows import show_value, to_text, to_values
@@ -15,7 +15,7 @@ from frazil.console.rows import show_value, to_text, to_values
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from frazil.lake import Lake
+    from frazil.lake import Lake, OpenQuery
     from frazil.scan.reading import RowScan
 
 MOST_CSV_ROWS = 1_000_000
@@ -23,6 +23,7 @@ MOST_COLUMNS = 200
 MOST_BYTES = 16 << 20  # of a result in Arrow; of a CSV file, as text
 MOST_REPORTS = 12  # scans that are explained
 MOST_FOOTERS = 32  # files of a scan whose row groups are explained
+EMBED = "embed"  # the only key of an answer that asks for the vectors of texts
 SETTINGS: dict[str, str | int] = {"memory_limit": "1GB", "threads": 2, "temp_directory": ""}
 # Arrow's types in the words of Iceberg
 TYPES = {
@@ -37,12 +38,49 @@ TYPES = {
 }
 
 
-def run_query_job(lake: Lake, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The first rows as text, and what the scans have skipped. `stopped` says which limit has ended it, if any."""
-    from frazil.lake import LakeTable, open_query
+class NeedsVectors(Exception):
+    """A query searches for texts whose vectors are not known here."""
 
+    def __init__(self, table: str, column: str, texts: list[str]) -> None:
+        super().__init__(f"{table}: texts for column '{column}' have no vectors yet")
+        self.wanted = {"table": table, "column": column, "texts": texts}
+
+
+def _open(lake: Lake, arguments: Mapping[str, Any]) -> OpenQuery:
+    """The query. Texts in it are searched for by vectors that came with the job: project code makes them, which never
+    runs in this process.
+    """
+    from frazil.lake import LakeTable, open_query
+    from frazil.vector import no_embedder
+
+    known = {
+        (each["table"], each["column"], tuple(each["texts"])): each["vectors"] for each in arguments.get("vectors", ())
+    }
+
+    def embedder_of(table: str, column: str) -> Callable[[list[str]], Any]:
+        def embed(texts: list[str]) -> Any:
+            if (key := (table, column, tuple(texts))) not in known:
+                raise NeedsVectors(table, column, texts)
+            if known[key] is None:
+                raise no_embedder(table, column)
+            return known[key]
+
+        return embed
+
+    if arguments.get("embeds"):
+        lake.embedder_of = embedder_of
+    return open_query(lake, arguments["sql"], LakeTable, settings=SETTINGS)
+
+
+def run_query_job(lake: Lake, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The first rows as text, and what the scans have skipped. `stopped` says which limit has ended it, if any. Instead
+    of all that, `embed` has the texts whose vectors the query needs.
+    """
     start = time.monotonic()
-    query = open_query(lake, arguments["sql"], LakeTable, settings=SETTINGS)
+    try:
+        query = _open(lake, arguments)
+    except NeedsVectors as exc:
+        return {EMBED: exc.wanted}
     rows, stopped = read_rows(query.rows, limit=arguments["limit"])
     seconds = time.monotonic() - start
     shown = rows.select(range(min(rows.num_columns, MOST_COLUMNS)))
@@ -88,9 +126,10 @@ def explain(scan: RowScan) -> dict[str, Any]:
 
 def write_csv_job(lake: Lake, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The rows as CSV, up to a size; `more` if there are others."""
-    from frazil.lake import LakeTable, open_query
-
-    reader = open_query(lake, arguments["sql"], LakeTable, settings=SETTINGS).rows
+    try:
+        reader = _open(lake, arguments).rows
+    except NeedsVectors as exc:
+        return {EMBED: exc.wanted}
     text, count, more = io.StringIO(newline=""), 0, False
     writer = csv.writer(text)
     writer.writerow(reader.schema.names)

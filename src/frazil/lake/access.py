@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import NoSuchNamespace, NoSuchTable
 
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 MOST_CACHES = 64  # tables whose manifests are kept
 
 
+# What makes vectors of texts for a column of a table
+EmbedderOf = Callable[[str, str], Callable[[list[str]], Any]]
+
+
 class LakeAccess:
     """A catalog with its settings: loads tables, and keeps what scans have learned from their manifests."""
 
     def __init__(self, settings: Settings | None = None, *, catalog: FrazilCatalog | None = None) -> None:
         self._settings, self._catalog = settings, catalog
         self._caches: dict[str, ScanCache] = {}
+        self.embedder_of: EmbedderOf | None = None  # else what the project of the current folder declares
 
     @cached_property
     def settings(self) -> Settings:
@@ -136,6 +141,7 @@ class LakeMoment(LakeAccess):
     def __init__(self, lake: LakeAccess) -> None:
         super().__init__(lake._settings, catalog=lake.catalog)
         self._lake, self._caches = lake, lake._caches
+        self.embedder_of = lake.embedder_of
         self._tables: dict[str, Table] = {}
 
     @property

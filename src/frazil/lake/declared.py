@@ -132,12 +132,12 @@ def _pipeline(pipeline: Pipeline | str, folder: Path) -> Pipeline:
     return load_project(folder).pipeline(pipeline)
 
 
-def find_embedder(table: str, column: str) -> Callable[[list[str]], Any]:
-    """What makes vectors of texts, as the project of the current folder declares it for a column."""
+def find_embedder(folder: Path, table: str, column: str) -> Callable[[list[str]], Any]:
+    """What makes vectors of texts, as the project in a folder declares it for a column."""
     from frazil.project import FILE_NAME, load_project
     from frazil.vector import no_embedder
 
-    declared = load_project(Path.cwd()).tables if Path(FILE_NAME).exists() else ()
+    declared = load_project(folder).tables if (folder / FILE_NAME).exists() else ()
     embedders = next((each.embedders for each in declared if each.name == table), {})
     if column not in embedders:
         raise no_embedder(table, column)

@@ -132,7 +132,8 @@ class LakeTable:
         if (texts := texts_of(vectors)) is not None:
             from frazil.lake.declared import find_embedder
 
-            embed = request.embed or find_embedder(self.name, column)
+            embedder_of = self.lake.embedder_of or partial(find_embedder, Path.cwd())
+            embed = request.embed or embedder_of(self.name, column)
             embedded = embed_texts(texts, embed, table=self.name, column=column)
             vectors = embedded[0] if isinstance(vectors, str) else embedded
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from frazil.console.project.plan import make_plan
-from frazil.errors import ChangeRefused, DeclarationError, FrazilError, ProjectError
+from frazil.errors import ChangeRefused, DeclarationError, FrazilError, ProjectError, VectorError
 from frazil.project import load_project
 
 if TYPE_CHECKING:
@@ -66,6 +66,19 @@ def plan(folder: Path, question: Mapping[str, Any]) -> Json:
     return make_plan(folder, _settings(folder, question), set(question["tables"]))
 
 
+def embed(folder: Path, question: Mapping[str, Any]) -> Json:
+    """Vectors of texts, by the embedder that is declared for a column; None if there is none."""
+    from frazil.lake import find_embedder
+    from frazil.vector import embed_texts
+
+    table, column = question["table"], question["column"]
+    try:
+        embedder = find_embedder(folder, table, column)
+    except VectorError:
+        return {"vectors": None}
+    return {"vectors": embed_texts(question["texts"], embedder, table=table, column=column).tolist()}
+
+
 def _settings(folder: Path, question: Mapping[str, Any]) -> Settings:
     """The project's settings, with this server as the catalog and the caller's token."""
     from frazil.config import load_settings
@@ -78,6 +91,7 @@ QUESTIONS: Mapping[str, Callable[[Path, Mapping[str, Any]], Json]] = {
     "describe": describe,
     "states": find_states,
     "plan": plan,
+    "embed": embed,
 }
 
 
@@ -93,8 +107,8 @@ def answer(folder: Path, question: Mapping[str, Any]) -> Json:
 
 
 def _is_of_code(error: FrazilError) -> bool:
-    """Whether an error is about the project's files; a refused change is about a table."""
-    return isinstance(error, ProjectError | DeclarationError) and not isinstance(error, ChangeRefused)
+    """Whether an error is about the project's files, or by its embedder; a refused change is about a table."""
+    return isinstance(error, ProjectError | DeclarationError | VectorError) and not isinstance(error, ChangeRefused)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ export async function page({ warehouse, query }, signal) {
   bindKeys({ r: () => page.run(), Escape: () => page.editor.field.focus(), "/": () => page.editor.field.focus() });
   signal.addEventListener("abort", () => page.cancel());
   page.editor.field.focus();
-  await page.loadTables();
+  await (page.loaded = page.loadTables());
 }
 
 class SqlPage {
@@ -258,6 +258,7 @@ class SqlPage {
     button.setAttribute("aria-expanded", String(opens));
     this.searching.hidden = !opens;
     if (!opens) return;
+    await this.loaded;
     const columnsOf = async (table) => {
       await this.loadColumns(table);
       return this.columns.get([...table.namespace, table.name].join(".")) ?? [];

@@ -11,7 +11,7 @@ import io
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from requests import PreparedRequest, Response
@@ -124,6 +124,13 @@ class InsideCatalog(FrazilCatalog):
         session.mount("http://", self._transport)
 
 
+def no_embedder_here(table: str, column: str) -> NoReturn:
+    """No project is loaded in this process: it does the jobs of other callers, too."""
+    from frazil.vector import no_embedder
+
+    raise no_embedder(table, column)
+
+
 def open_lake(loop: Loop, caller: Caller, *, writes: bool) -> Lake:
     """The lake of a caller. Only jobs of a kind that writes can write files."""
     from frazil.config import Settings
@@ -141,4 +148,6 @@ def open_lake(loop: Loop, caller: Caller, *, writes: bool) -> Lake:
         return (writable_files if writes else served_files)(ctx, caller.warehouse, table)
 
     catalog.limit_files(io_of)
-    return Lake(Settings.model_validate({"search": {"cache_bytes": 0}}), catalog=catalog)
+    lake = Lake(Settings.model_validate({"search": {"cache_bytes": 0}}), catalog=catalog)
+    lake.embedder_of = no_embedder_here
+    return lake
