@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,10 @@ from playwright.sync_api import Page
 
 from frazil.catalog import all_members, create_role, list_keys, newest_records
 from frazil.catalog.embedded import EmbeddedCatalog
+from frazil.cli.main import cli
 from tests.console.conftest import OpenPage, sign_in
 from tests.console.lake import MARKUP
+from tests.console.test_table_page import parse
 from tests.kit.access import Guarded, bearer_session, guarded_catalog, now_ms, table
 from tests.kit.browser import axe_violations, grid_rows
 
@@ -40,6 +43,13 @@ def status(guarded: Guarded, token: str) -> int:
 
 def press(page: Page, name: str, within: str = "dialog") -> None:
     page.get_by_role(within).get_by_role("button", name=name, exact=True).click()  # type: ignore[arg-type]
+
+
+def same(page: Page) -> str:
+    """The command that does what the open dialog does; the CLI has it."""
+    line = page.get_by_role("dialog").locator(".command code").inner_text()
+    parse(cli, shlex.split(line)[1:])
+    return line
 
 
 def new_key(page: Page) -> str:
@@ -79,7 +89,9 @@ def test_a_key_is_made_shown_once_rotated_and_revoked(guarded: Guarded, root: st
     assert f"frz_{stored.id}" in panel.inner_text()
     assert axe_violations(page) == []
     panel.get_by_role("button", name="Rotate", exact=True).click()
+    assert same(page) == f"frazil token rotate {stored.id} --keep 24h"
     page.get_by_label("The old key stays valid for").last.select_option("no time")
+    assert same(page) == f"frazil token rotate {stored.id} --keep 0h"
     press(page, "Rotate")
     page.get_by_text("it is shown only once").wait_for()
     second = new_key(page)
@@ -104,20 +116,25 @@ def test_roles_get_members_lose_them_and_are_dropped(guarded: Guarded, root: str
 
     page = sign_in(watch(guarded.server.uri), root).open("access/default/roles")
     page.get_by_role("button", name="New role").click()
+    assert same(page) == "frazil role create NAME"
     page.get_by_label("Name", exact=True).fill("crew")
+    assert same(page) == "frazil role create crew"
     press(page, "Create")
     panel = page.get_by_label("Roles: the chosen one")
     panel.get_by_role("heading", name="crew").wait_for()
     panel.get_by_label("Principal", exact=True).fill("reader")
+    assert panel.get_by_text("frazil role add crew reader", exact=True).is_visible()
     panel.get_by_role("button", name="Add", exact=True).click()
     panel.get_by_role("button", name="Remove reader").wait_for()
     assert members()["crew"] == ["reader"]
     assert axe_violations(page) == []
     panel.get_by_role("button", name="Remove reader").click()
+    assert same(page) == "frazil role remove crew reader"
     press(page, "Remove")
     panel.get_by_text("No members.").wait_for()
     assert members()["crew"] == []
     panel.get_by_role("button", name="Drop the role").click()
+    assert same(page) == "frazil role drop crew"
     press(page, "Drop")
     panel.get_by_role("heading", name="crew").wait_for(state="detached")
     assert "crew" not in members()

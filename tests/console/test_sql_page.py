@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,11 @@ def run(page: Page, text: str, *, status: str) -> None:
     page.get_by_role("status").filter(has_text=status).wait_for()
 
 
+def commandline(options: str) -> str:
+    """The command of the query."""
+    return f"frazil query {shlex.quote(QUERY)} {options}".replace("'\"'\"'", "'\\''")
+
+
 def test_a_query_is_shown_as_rows_as_a_chart_and_by_its_scans(sql: Watched, tmp_path: Path) -> None:
     page = sql.page
     run(page, QUERY, status="4 rows")
@@ -49,7 +55,10 @@ def test_a_query_is_shown_as_rows_as_a_chart_and_by_its_scans(sql: Watched, tmp_
         page.get_by_role("button", name="CSV").click()
     download.value.save_as(tmp_path / "rows.csv")
     assert (tmp_path / "rows.csv").read_text().splitlines()[0] == "buyer,orders"
+    assert page.locator(".sql-line code").inner_text() == commandline("--output csv")
+    page.get_by_label("Rows at most").select_option("100 rows")
     assert page.locator(".sql-line code").inner_text().startswith("frazil query 'SELECT buyer")
+    assert page.locator(".sql-line code").inner_text() == commandline("--limit 100")
 
 
 def test_names_are_completed_and_what_was_run_is_kept(sql: Watched) -> None:

@@ -178,11 +178,16 @@ def test_every_command_that_a_page_names_can_be_typed(lake: EmbeddedCatalog, wat
     watched = watch(lake.uri)
     watched.page.set_default_timeout(180_000)  # a process starts to read the quarantine
     commands: set[str] = set()
-    for address in ("", *(f"{SALES}/{tab}" for tab in TABS), "connect/default"):
+    pages = [f"{page}/default" for page in ("connect", "sql", "upkeep", "access", "audit", "plan", "pipelines")]
+    pages += ["access/default/roles", "access/default/who-can", "audit/default?decision=allowed&age=86400"]
+    for address in ("", *(f"{SALES}/{tab}" for tab in TABS), *pages):
         page = watched.open(address)
-        page.locator(".command code, .tab-body > :not(.loading)").first.wait_for()  # one tab has no command here
-        commands.update(page.locator(".command code").all_text_contents())
-    assert len(commands) > 8
+        shown = ".side-panel .command code" if address.startswith("upkeep") else ".command code"
+        page.locator(f"{shown}, .tab-body > :not(.loading)").first.wait_for()  # one tab has no command here
+        commands.update(page.locator(".command:not(.setting) code").all_text_contents())
+    assert {"frazil token list", "frazil role list", "frazil who-can read", "frazil upkeep status"} < commands
+    assert "frazil audit-log --decision=allowed --since=24h" in commands
+    assert any(command.startswith("frazil query ") and command.endswith(" --limit 1000") for command in commands)
     for command in commands:
         program, *words = shlex.split(command)
         assert program == "frazil"

@@ -65,6 +65,49 @@ def test_the_keyboard_reaches_everything(lake: EmbeddedCatalog, watch: OpenPage)
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
+def test_tables_are_sorted_and_one_is_opened_without_a_mouse(lake: EmbeddedCatalog, watch: OpenPage) -> None:
+    page = watch(lake.uri).open()
+    page.get_by_text("4 tables").wait_for()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "Rows":
+            break
+    page.keyboard.press("Enter")
+    assert page.locator(".grid-row").first.text_content().startswith("shop.sales")  # type: ignore[union-attr]
+    assert page.evaluate("document.activeElement.textContent") == "Rows", "the focus stays where it was"
+    page.keyboard.press("Enter")
+    assert page.locator(".grid-row").first.text_content().startswith("shop.empty")  # type: ignore[union-attr]
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="sales", exact=True).wait_for()
+
+
+def test_a_table_is_found_by_its_name_where_no_list_was_loaded(lake: EmbeddedCatalog, watch: OpenPage) -> None:
+    page = watch(lake.uri).open("connect/default")
+    page.get_by_role("heading", name="Connect").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sales")
+    page.get_by_role("option").filter(has_text="shop.salestable").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="sales", exact=True).wait_for()
+
+
+def test_every_page_has_a_key(lake: EmbeddedCatalog, watch: OpenPage) -> None:
+    page = watch(lake.uri).open()
+    page.get_by_text("4 tables").wait_for()
+    links = page.locator(".nav-main a").all_inner_texts()
+    page.keyboard.press("?")
+    rows = page.get_by_role("dialog", name="Keys").get_by_role("row").all_inner_texts()
+    page.keyboard.press("Escape")
+    keys = dict(reversed(row.split("\t")) for row in rows if row.startswith("g "))
+    assert list(keys) == links
+    for title, key in keys.items():
+        page.locator("main").focus()  # an editor has taken the keyboard
+        page.keyboard.press("g")
+        page.keyboard.press(key[-1])
+        page.get_by_role("heading", level=1, name=title, exact=True).wait_for()
+
+
 def test_of_five_thousand_tables_only_those_in_sight_are_elements(server: EmbeddedCatalog, watch: OpenPage) -> None:
     add_tables(server, "many", many_tables(server, 5_000))
     page = watch(server.uri).open()

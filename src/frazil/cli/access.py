@@ -394,7 +394,8 @@ def _explain(
 @click.option("--actor", metavar="NAME", help="Only what this principal did.")
 @click.option("--operation", metavar="NAME", help="Only requests of this kind: dropTable, grant.")
 @click.option("--object", "mentions", metavar="TEXT", help="Only what concerns an object with this in its name.")
-@click.option("--refused", is_flag=True, help="Only refusals.")
+@click.option("--decision", type=click.Choice(["allowed", "refused"]), help="Only requests that were decided so.")
+@click.option("--refused", is_flag=True, help="The same as --decision refused.")
 @click.option("--since", metavar="AGE", help="Only what is younger: 30m, 24h, 7d.")
 @click.option("--prune", metavar="AGE", help="Delete the records that are older than this: 90d. Shows nothing.")
 @DATABASE
@@ -404,7 +405,9 @@ def audit_log(context: Context, /, database: str | None, output: str, **wanted: 
     """Show who changed what in the catalog, and what was refused."""
     from frazil.catalog import newest_records, prune_records
 
-    now = now_ms()
+    if wanted["refused"] and wanted["decision"] == "allowed":
+        raise click.UsageError("--refused and --decision allowed exclude each other")
+    now, decision = now_ms(), "refused" if wanted["refused"] else wanted["decision"]
     with opened_catalog(context, database) as opened:
         if wanted["prune"]:
             before = now - _age_ms("--prune", wanted["prune"])
@@ -417,7 +420,7 @@ def audit_log(context: Context, /, database: str | None, output: str, **wanted: 
             actor=wanted["actor"],
             operation=wanted["operation"],
             mentions=wanted["mentions"],
-            decision="refused" if wanted["refused"] else None,
+            decision=decision,
             since_ms=now - _age_ms("--since", wanted["since"]) if wanted["since"] else 0,
         )
     if output == "json":

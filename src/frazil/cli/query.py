@@ -39,6 +39,7 @@ PAGE_ROWS = 500
     help="What runs it.",
 )
 @click.option("--write", is_flag=True, help="Let it change something; on Trino and Spark.")
+@click.option("--limit", type=click.IntRange(1), metavar="ROWS", help="Only the first rows of the result.")
 @output_option("text", "json", "csv", "arrow", former={"table": "text"})
 @click.pass_obj
 def query(
@@ -50,6 +51,7 @@ def query(
     env: str | None,
     engine: QueryEngine,
     write: bool,
+    limit: int | None,
     output: str,
 ) -> None:
     """Run a SELECT over the catalog's tables.
@@ -74,7 +76,21 @@ def query(
     check_terminal(output)
     lake = Lake(context.settings, catalog=context.catalog)
     point = points[0] if points else None
-    print_batches(lake.sql(sql, at=point, env=env, engine=engine, write=write).to_batches(), output)
+    rows = lake.sql(sql, at=point, env=env, engine=engine, write=write).to_batches()
+    print_batches(rows if limit is None else first_rows(rows, limit), output)
+
+
+def first_rows(rows: pa.RecordBatchReader, limit: int) -> pa.RecordBatchReader:
+    """The first rows; the rest is not computed."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = limit
+        while left > 0 and (batch := next(rows, None)) is not None:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
 def check_terminal(output: str) -> None:

@@ -17,6 +17,7 @@ def show_session(ctx: Context, request: Request) -> Response:
             "authentication": ctx.gate.on,
             "principal": caller.principal if caller is not None else None,
             "operator": ctx.gate.allows(ctx.database.read(), request, Need(Privilege.MANAGE, SERVER)),
+            "default_warehouse": ctx.warehouses.default.name,  # the one of clients that name none
             "warehouses": list_warehouses_seen(ctx, request),
         }
     )

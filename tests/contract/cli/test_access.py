@@ -175,6 +175,9 @@ def test_the_audit_log_shows_what_operators_did_until_it_is_pruned(database: str
     ]
     assert "read on table default: ns.t for admin" in ok(database, "audit-log", "--limit", "1", "--since", "1h")
     assert ok(database, "audit-log", "--refused") == ""
+    assert ok(database, "audit-log", "--decision", "refused") == ""
+    assert ok(database, "audit-log", "--decision", "allowed").count("\n") == 2
+    assert frazil(database, "audit-log", "--decision", "allowed", "--refused").exit_code == 2
     assert "for admin" in ok(database, "audit-log", "--operation", "grant", "--object", "table default: ns.t")
     assert ok(database, "audit-log", "--operation", "grant", "--object", "ns.T") == ""
     assert ok(database, "audit-log", "--prune", "1h") == "deleted 0 records\n"

@@ -207,6 +207,7 @@ def test_query_prints_tables_json_and_csv(shell: Shell) -> None:
     past.append(3)
     sql = f"SELECT id, name FROM {past.name} ORDER BY id"
     assert shell.said("query", sql, "--output", "csv", "--snapshot", str(first)) == "id,name\n1,n1\n2,n2\n"
+    assert shell.json("query", sql, "--limit", "2") == [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}]
     assert shell.json("query", sql)[-1] == {"id": 3, "name": "n3"}
     assert [line.split() for line in shell.said("query", sql, "--ref", "main").splitlines()[3:6]] == [
         ["1", "n1"],

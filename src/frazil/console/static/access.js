@@ -1,7 +1,7 @@
 // Keys, roles and their members, and who may do what. A new key is shown once, in a dialog, and kept nowhere.
 
 import { get, post } from "./api.js";
-import { command, copyButton, h, problem, quoted } from "./dom.js";
+import { command, copyButton, h, problem, quoted, serverLine, warehouseOption } from "./dom.js";
 import { age, count, oneLine, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
 import { bindKeys, confirmed, drawNav, go, hash, openDialog, show } from "./shell.js";
@@ -67,6 +67,13 @@ function field(label, input, about) {
 
 function chooser(options, label) {
   return h("select", { class: "field", "aria-label": label }, options.map(([value, text]) => h("option", { value }, text)));
+}
+
+// A command that says what is typed or chosen.
+function follow(input, line) {
+  const place = h("div", {}, command(line()));
+  input.addEventListener("input", () => place.replaceChildren(command(line())));
+  return place;
 }
 
 function textField(attributes = {}) {
@@ -137,9 +144,9 @@ function newKey({ data }, reload) {
   const chosen = (each) => each.inputs.filter((input) => input.checked).map((input) => input.value);
   const line = h("div");
   const draw = () => {
-    const words = [quoted(principal.value || "NAME"), ...chosen(roles).map((role) => `--role ${quoted(role)}`), ...chosen(scopes).map((scope) => `--scope ${scope}`)];
+    const options = [...chosen(roles).map((role) => `--role ${quoted(role)}`), ...chosen(scopes).map((scope) => `--scope ${scope}`)];
     const [, , text] = LIFETIMES.find(([value]) => value === lifetime.value);
-    line.replaceChildren(command(["frazil token create", ...words, text ? `--expires ${text}` : ""].filter(Boolean).join(" ")));
+    line.replaceChildren(command(serverLine("token create", [principal.value || "NAME"], [...options, text ? `--expires ${text}` : ""].filter(Boolean).join(" "))));
   };
   const fields = [field("Owner", principal, "A person or a program: a principal, made if it is new."), roles.element, scopes.element, field("Expires", lifetime), line];
   formDialog("New key", fields, "Create", async (close) => {
@@ -157,7 +164,8 @@ function keyPanel({ data }, key, reload) {
   const may = data.authentication && key.state !== "revoked";
   const rotate = () => {
     const keep = chooser(KEEPS, "The old key stays valid for");
-    formDialog("Rotate key", [h("p", {}, "A new key with the same owner, scopes and lifetime."), field("The old key stays valid for", keep)], "Rotate", async (close) => {
+    const same = follow(keep, () => serverLine("token rotate", [key.id], `--keep ${KEEPS.find(([value]) => value === keep.value)[2]}`));
+    formDialog("Rotate key", [h("p", {}, "A new key with the same owner, scopes and lifetime."), field("The old key stays valid for", keep), same], "Rotate", async (close) => {
       const made = await post(`${API}/tokens/rotate`, { id: key.id, keep_seconds: Number(keep.value) });
       close();
       showSecret(made);
@@ -165,7 +173,7 @@ function keyPanel({ data }, key, reload) {
     });
   };
   const revoke = async () => {
-    const text = h("p", {}, "Requests with it are refused at once, on all servers. This cannot be undone.");
+    const text = [h("p", {}, "Requests with it are refused at once, on all servers. This cannot be undone."), command(serverLine("token revoke", [key.id]))];
     if (!(await confirmed(`Revoke frz_${key.id} of ${oneLine(key.principal, 60)}?`, text, "Revoke"))) return;
     await post(`${API}/tokens/revoke`, { id: key.id }).then(() => reload(key.id)).catch(failed);
   };
@@ -193,7 +201,8 @@ function rolesTab(part) {
   const view = list(part, { label: "Roles", columns: ROLE_COLUMNS, rows, keyOf: (role) => role.name, panel: (role) => rolePanel(part, role, (name) => view.reload(name)), empty: "There are no roles." });
   const create = () => {
     const name = textField({ required: true, maxlength: 128 });
-    formDialog("New role", [field("Name", name, "It has no privileges until some are granted to it.")], "Create", async (close) => {
+    const same = follow(name, () => serverLine("role create", [name.value.trim() || "NAME"]));
+    formDialog("New role", [field("Name", name, "It has no privileges until some are granted to it."), same], "Create", async (close) => {
       await post(`${API}/roles`, { name: name.value.trim() });
       close();
       await view.reload(name.value.trim());
@@ -203,15 +212,15 @@ function rolesTab(part) {
   part.foot.replaceChildren(command("frazil role list"));
 }
 
-function rolePanel({ data }, role, reload) {
+function rolePanel({ data, warehouse }, role, reload) {
   const on = data.authentication;
   const change = (principal, member) => post(`${API}/members`, { role: role.name, principal, member }).then(() => reload(role.name));
   const remove = async (principal) => {
-    const text = h("p", {}, "It loses what the role may do, at once on all servers.");
+    const text = [h("p", {}, "It loses what the role may do, at once on all servers."), command(serverLine("role remove", [role.name, principal]))];
     if (await confirmed(`Remove ${oneLine(principal, 60)} from ${oneLine(role.name, 60)}?`, text, "Remove")) await change(principal, false).catch(failed);
   };
   const drop = async () => {
-    const text = h("p", {}, `Its grants go with it, and its ${plural(role.members.length, "member")} lose what it may do. This cannot be undone.`);
+    const text = [h("p", {}, `Its grants go with it, and its ${plural(role.members.length, "member")} lose what it may do. This cannot be undone.`), command(serverLine("role drop", [role.name]))];
     if (await confirmed(`Drop the role ${oneLine(role.name, 60)}?`, text, "Drop")) await post(`${API}/roles/drop`, { name: role.name }).then(() => reload(null)).catch(failed);
   };
   const input = textField({ "aria-label": "Principal", placeholder: "Principal", required: true, disabled: !on });
@@ -225,7 +234,9 @@ function rolePanel({ data }, role, reload) {
     add,
     role.name === "admin" ? h("p", { class: "muted" }, "admin has manage on the server: its members may do everything.") : h("div", { class: "buttons" }, h("button", { type: "button", class: "plain-button bad", disabled: !on, onclick: drop }, "Drop the role")),
     h("h2", {}, "On the command line"),
-    command(`frazil role add ${quoted(role.name)} PRINCIPAL`),
-    command(`frazil grant PRIVILEGE TABLE --to ${quoted(role.name)}`),
+    follow(input, () => serverLine("role add", [role.name, input.value.trim() || "PRINCIPAL"])),
+    role.members.length ? command(serverLine("role remove", [role.name, role.members.length === 1 ? role.members[0] : "PRINCIPAL"])) : null,
+    command(serverLine("grant", ["read", "TABLE"], [`--to ${quoted(role.name)}`, warehouseOption(warehouse)].filter(Boolean).join(" "))),
+    role.name === "admin" ? null : command(serverLine("role drop", [role.name])),
   ];
 }

@@ -1,6 +1,6 @@
 // The address after # says which page is shown: #/tables/WAREHOUSE, #/table/WAREHOUSE/NAMESPACE/NAME/TAB.
 
-import { h, problem } from "./dom.js";
+import { h, problem, setWarehouse } from "./dom.js";
 import { bindKeys, mount, openSession, show, showSignIn, state } from "./shell.js";
 import { tablesPage } from "./tables.js";
 
@@ -28,6 +28,7 @@ async function route() {
     const [page, ...parts] = path.split("/").map(decodeURIComponent);
     const query = new URLSearchParams(search ?? "");
     state.warehouse = state.session.warehouses.includes(parts[0]) ? parts[0] : (state.session.warehouses[0] ?? null);
+    setWarehouse(state.warehouse, state.session.default_warehouse);
     if (state.warehouse === null) return show("", h("div", { class: "problem" }, h("strong", {}, "No warehouse available"), h("p", {}, "You have no rights on any warehouse of this server.")));
     const module = Object.hasOwn(LOADED, page) ? await LOADED[page]() : null;
     if (signal.aborted) return;

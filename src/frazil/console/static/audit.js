@@ -102,9 +102,9 @@ function splitObjects(text) {
 }
 
 function auditCommand(wanted) {
-  const options = [["--actor", wanted.actor], ["--operation", wanted.operation], ["--object", wanted.object], ["--since", AGES[wanted.age]]];
+  const options = [["--actor", wanted.actor], ["--operation", wanted.operation], ["--object", wanted.object], ["--decision", wanted.decision], ["--since", AGES[wanted.age]]];
   const given = options.filter(([, value]) => value).map(([name, value]) => `${name}=${quoted(value)}`);
-  return ["frazil audit-log", ...given, wanted.decision === "refused" ? "--refused" : ""].filter(Boolean).join(" ");
+  return ["frazil audit-log", ...given].join(" ");
 }
 
 function remember(warehouse, wanted) {

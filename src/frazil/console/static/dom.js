@@ -71,11 +71,33 @@ export function command(text) {
   return h("div", { class: "command" }, line, copyButton(line, `Copy: ${text}`));
 }
 
-// A call of frazil; arguments that begin with a dash must not be taken for options.
-export function commandLine(verb, words, options = "") {
+let chosenWarehouse = "";
+
+// The warehouse of the page; commands name it if it is not the one that they act on by themselves.
+export function setWarehouse(name, usual) {
+  chosenWarehouse = name === null || name === usual ? "" : `--set ${quoted(`catalog.warehouse=${name}`)}`;
+}
+
+// A call of frazil on the warehouse of the page.
+export function commandLine(verb, words = [], options = "") {
+  return line([chosenWarehouse, verb], words, options);
+}
+
+// A call of frazil that acts on no warehouse, or names it in its options.
+export function serverLine(verb, words = [], options = "") {
+  return line([verb], words, options);
+}
+
+// Arguments that begin with a dash must not be taken for options.
+function line(start, words, options) {
   const dashed = words.some((word) => word.startsWith("-"));
   const parts = dashed ? [options, "--", ...words.map(quoted)] : [...words.map(quoted), options];
-  return ["frazil", verb, ...parts].filter(Boolean).join(" ");
+  return ["frazil", ...start, ...parts].filter(Boolean).join(" ");
+}
+
+// The option of commands about access for a warehouse.
+export function warehouseOption(name) {
+  return name === "default" ? "" : `--warehouse ${quoted(name)}`;
 }
 
 // Quotes an argument of a command as a POSIX shell needs it.

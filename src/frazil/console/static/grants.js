@@ -1,7 +1,7 @@
 // Who may do what with a table: grants on the table itself, and on what it is in.
 
 import { get } from "./api.js";
-import { command, commandLine, h, quoted } from "./dom.js";
+import { command, h, quoted, serverLine, warehouseOption } from "./dom.js";
 import { oneLine, plural } from "./format.js";
 import { plainTable, section } from "./parts.js";
 
@@ -22,7 +22,7 @@ export async function grantsTab(table, body, { signal }) {
   const grants = levels.flatMap((level) => (level.grants ?? []).map((grant) => ({ ...grant, level })));
   const hidden = levels.filter((level) => level.grants === null);
   const own = levels[0].grants !== null;
-  const where = table.warehouse === "default" ? "" : `--warehouse ${quoted(table.warehouse)}`;
+  const where = warehouseOption(table.warehouse);
   const line = ({ grantee, privilege, creator, level }) => {
     const user = grantee.startsWith("user:");
     return h("tr", {},
@@ -31,7 +31,7 @@ export async function grantsTab(table, body, { signal }) {
       h("td", {}, privilege),
       h("td", { class: "muted" }, MEANS[privilege] ?? ""),
       h("td", {}, level.kind, " ", h("bdi", {}, oneLine(level.name, 120)), creator ? h("span", { class: "muted" }, " (created it)") : null),
-      h("td", {}, command(commandLine("revoke", level.name && level.kind !== "warehouse" ? [privilege, level.name] : [privilege], `--from ${quoted(grantee)}${level.option}`))),
+      h("td", {}, command(serverLine("revoke", level.name && level.kind !== "warehouse" ? [privilege, level.name] : [privilege], `--from ${quoted(grantee)}${level.option}`))),
     );
   };
   const heads = ["Who", "Kind", "Privilege", "May", "Granted on", "Take it away"].map((title) => ({ title }));
@@ -40,7 +40,7 @@ export async function grantsTab(table, body, { signal }) {
       ? section(plural(grants.length, "grant"), grants.length ? plainTable("Grants", heads, grants.map(line), "grants") : h("p", { class: "muted" }, "None on this table or on what it is in."))
       : h("p", { class: "muted" }, "Grants are shown to who may manage the table."),
     own && hidden.length ? h("p", { class: "muted" }, `Not shown, for they need the privilege manage there: grants on the ${hidden.map((level) => `${level.kind} ${level.name}`.trim()).join(", the ")}.`) : "",
-    section("On the command line", command(commandLine("grant", ["read", table.label], ["--to ROLE", where].filter(Boolean).join(" "))), command(commandLine("who-can", ["read", table.label], where)), command(commandLine("why", ["USER", table.label], where))),
+    section("On the command line", command(serverLine("grant", ["read", table.label], ["--to ROLE", where].filter(Boolean).join(" "))), command(serverLine("who-can", ["read", table.label], where)), command(serverLine("why", ["USER", table.label], where))),
   );
 }
 
@@ -48,7 +48,7 @@ export async function grantsTab(table, body, { signal }) {
 function objects(table) {
   const prefix = `/v1/${encodeURIComponent(table.warehouse)}`;
   const path = (levels) => `${prefix}/namespaces/${encodeURIComponent(levels.join("\x1f"))}`;
-  const warehouse = table.warehouse === "default" ? "" : ` --warehouse ${quoted(table.warehouse)}`;
+  const warehouse = ` ${warehouseOption(table.warehouse)}`.trimEnd();
   const namespaces = table.namespace.map((_, at) => table.namespace.slice(0, table.namespace.length - at));
   return [
     { kind: "table", name: table.label, option: warehouse, path: `${path(table.namespace)}/tables/${encodeURIComponent(table.name)}/grants` },

@@ -37,16 +37,18 @@ export class Grid {
   }
 
   drawHead() {
+    const focused = this.head.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     this.head.replaceChildren(
       ...this.shown.map((column) => {
         const sorted = this.sort?.key === column.key ? (this.sort.down ? "descending" : "ascending") : null;
         const cell = { class: column.right ? "right" : null, role: "columnheader", "aria-sort": column.sort ? (sorted ?? "none") : null };
         if (!column.sort) return h("div", cell, h("span", { title: column.about }, column.title));
         const mark = s("svg", { class: "arrow", viewBox: "0 0 8 8", "aria-hidden": "true" }, s("path", { d: sorted === "descending" ? "M1 2.5l3 3 3-3" : "M1 5.5l3-3 3 3" }));
-        const button = h("button", { type: "button", title: column.about, tabindex: -1, onclick: () => this.onSort(column) }, column.title, sorted ? mark : null);
+        const button = h("button", { type: "button", title: column.about, "data-key": column.key, onclick: () => this.onSort(column) }, column.title, sorted ? mark : null);
         return h("div", cell, button);
       }),
     );
+    if (focused) this.head.querySelector(`[data-key="${focused}"]`)?.focus({ preventScroll: true });
   }
 
   setRows(rows, { sort = this.sort, keep = true } = {}) {
@@ -133,7 +135,10 @@ export class Grid {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(this.view.clientHeight / this.rowHeight) - 2);
     const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
-    if (event.key in steps) this.move(this.cursor + steps[event.key]);
+    if (event.key in steps) {
+      this.move(this.cursor + steps[event.key]);
+      this.view.focus({ preventScroll: true }); // from the head of a column, too
+    }
     else if (event.key === "Enter" && event.target === this.view && this.cursor >= 0) this.onOpen?.(this.rows[this.cursor], event);
     else return;
     event.preventDefault();

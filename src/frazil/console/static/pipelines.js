@@ -2,7 +2,7 @@
 // what the project declares, and its states, are added when they are there.
 
 import { apiPath, get, tablePath } from "./api.js";
-import { command, h, icon, problem } from "./dom.js";
+import { command, commandLine, h, icon, problem } from "./dom.js";
 import { age, bytes, compact, count, oneLine, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
 import { badge, bars, described, drawPanel, lag, seconds, streamFacts } from "./pipelines_panel.js";
@@ -27,7 +27,7 @@ export async function page({ warehouse, parts, query }, signal) {
     note,
     h("nav", { class: "tabs", "aria-label": "Of pipelines" }, TABS.map(([key, label], index) => h("a", { href: hash("pipelines", warehouse, key), "aria-current": index === at ? "page" : null }, label))),
     body,
-    h("footer", { class: "page-foot" }, command("frazil graph --state --columns")),
+    h("footer", { class: "page-foot" }, command(commandLine("graph", [], "--state --columns"))),
   );
   bindKeys({
     "/": () => { search.focus(); search.select(); },
@@ -116,7 +116,7 @@ function nothing(it) {
   if (it.search.value) return h("p", {}, "Nothing matches.");
   const { status } = it.data.project;
   const how = status === "none" ? "There is no lakehouse.py where this server runs. Start one, and serve from its folder:" : "Nothing is declared, and nothing has written with its progress yet.";
-  return h("div", {}, h("p", {}, "There are no pipelines yet."), h("p", { class: "muted" }, how), command(status === "none" ? "frazil init lakehouse" : "frazil run --dry-run"));
+  return h("div", {}, h("p", {}, "There are no pipelines yet."), h("p", { class: "muted" }, how), command(status === "none" ? "frazil init lakehouse" : commandLine("run", [], "--dry-run")));
 }
 
 // --- graph and list --------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ function streamsTab(it) {
   it.body.replaceChildren(list);
   it.draw = () => {
     const streams = matching(it).filter((box) => box.stream || box.progress);
-    list.replaceChildren(...(streams.length ? streams.map((box) => card(it, box)) : [h("div", { class: "nothing" }, h("p", {}, "No stream has committed yet."), h("p", { class: "muted" }, "A pipeline over Kafka, or over files that keep coming:"), command("frazil stream PIPELINE"))]));
+    list.replaceChildren(...(streams.length ? streams.map((box) => card(it, box)) : [h("div", { class: "nothing" }, h("p", {}, "No stream has committed yet."), h("p", { class: "muted" }, "A pipeline over Kafka, or over files that keep coming:"), command(commandLine("stream", ["PIPELINE"])))]));
   };
   const again = async () => {
     try {

@@ -136,7 +136,7 @@ function commands(box) {
   const lines = [];
   if (box.node) lines.push(commandLine("graph", [`+${box.node}`], "--state --columns"), commandLine("run", [box.node], "--dry-run"));
   if (box.table) lines.push(commandLine("runs", [box.table.join(".")]), commandLine("log", [box.table.join(".")]));
-  return lines.length ? lines : ["frazil graph --state"];
+  return lines.length ? lines : [commandLine("graph", [], "--state")];
 }
 
 // --- columns ---------------------------------------------------------------------------------------------------------

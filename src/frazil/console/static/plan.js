@@ -1,7 +1,7 @@
 // The plan page: what lakehouse.py declares against what there is, and apply, after a look at the steps.
 
 import { apiPath, get, post } from "./api.js";
-import { command, h, problem } from "./dom.js";
+import { command, commandLine, h, problem } from "./dom.js";
 import { count, oneLine, plural } from "./format.js";
 import { bindKeys, drawNav, go, openDialog, show } from "./shell.js";
 
@@ -15,7 +15,7 @@ export async function page({ warehouse }, signal) {
   const body = h("div", { class: "tab-body plan" }, h("p", { class: "muted loading" }, "Loading…"));
   const again = () => dispatchEvent(new HashChangeEvent("hashchange"));
   bindKeys({ r: again, Escape: () => go("tables", warehouse) });
-  show("Plan", h("header", { class: "page-head" }, h("h1", {}, "Plan"), status, action), body, h("footer", { class: "page-foot" }, command("frazil plan")));
+  show("Plan", h("header", { class: "page-head" }, h("h1", {}, "Plan"), status, action), body, h("footer", { class: "page-foot" }, command(commandLine("plan"))));
   try {
     const plan = await get(apiPath(warehouse, "plan"), { signal });
     status.textContent = summary(plan);
@@ -61,18 +61,18 @@ function changeList(changes) {
 function driftPart({ drift }) {
   const entries = Object.entries(drift);
   if (!entries.length) return null;
-  return section("Changed by hand", "Since the last apply, by someone or something else.", h("ol", { class: "plan-steps" }, entries.map(([name, changes]) => h("li", {}, h("div", { class: "when" }, h("strong", {}, h("bdi", {}, oneLine(name, 200)))), changeList(changes)))), command("frazil drift"));
+  return section("Changed by hand", "Since the last apply, by someone or something else.", h("ol", { class: "plan-steps" }, entries.map(([name, changes]) => h("li", {}, h("div", { class: "when" }, h("strong", {}, h("bdi", {}, oneLine(name, 200)))), changeList(changes)))), command(commandLine("drift")));
 }
 
 function ownersPart({ others }) {
   const entries = Object.entries(others);
   if (!entries.length) return null;
-  return section("Tables of other projects", "Apply refuses to change them. To take them over, use the command line.", h("ul", { class: "facts-list" }, entries.map(([table, owner]) => h("li", {}, h("bdi", {}, oneLine(`${table} belongs to ${owner}`, 300))))), command("frazil apply --adopt"));
+  return section("Tables of other projects", "Apply refuses to change them. To take them over, use the command line.", h("ul", { class: "facts-list" }, entries.map(([table, owner]) => h("li", {}, h("bdi", {}, oneLine(`${table} belongs to ${owner}`, 300))))), command(commandLine("apply", [], "--adopt")));
 }
 
 function unknownPart({ unknown }) {
   if (!unknown.length) return null;
-  return section("Left out", "Only Spark knows the columns of these models. The command line asks it once, and remembers them.", names(unknown), command("frazil plan"));
+  return section("Left out", "Only Spark knows the columns of these models. The command line asks it once, and remembers them.", names(unknown), command(commandLine("plan")));
 }
 
 function modelsPart({ models }) {
@@ -106,7 +106,7 @@ function confirm(warehouse, plan, again) {
     h("div", { class: "apply-steps", tabindex: 0, role: "region", "aria-label": "Steps" }, stepList(plan.steps)),
     removes ? h("label", { for: "removes", class: "check" }, box, " I have read what is removed") : null,
     h("p", { class: "muted" }, "The same on the command line:"),
-    command(removes ? "frazil apply --yes" : "frazil apply"),
+    command(commandLine("apply", [], removes ? "--yes" : "")),
     h("div", { class: "apply-buttons" }, said, no, yes),
   );
   const dialog = openDialog("Apply the plan", "apply", form);

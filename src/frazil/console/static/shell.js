@@ -11,9 +11,6 @@ const KEYS = [
   ["j  k", "Next and previous row"],
   ["Enter", "Open the row"],
   ["Esc", "Clear the search, then go back"],
-  ["g t", "Tables"],
-  ["g p", "Pipelines"],
-  ["g s", "SQL"],
   ["[  ]", "Previous and next tab"],
   ["r", "Load again"],
   ["t", "Light or dark"],
@@ -59,19 +56,24 @@ export function drawNav(current) {
   nav.replaceChildren(...parts.filter(Boolean));
 }
 
+// the name of each page, its title, and the key that opens it after g
 export const PAGES = [
-  ["tables", "Tables"],
-  ["pipelines", "Pipelines"],
-  ["plan", "Plan"],
-  ["sql", "SQL"],
-  ["upkeep", "Upkeep"],
-  ["connect", "Connect"],
+  ["tables", "Tables", "t"],
+  ["pipelines", "Pipelines", "p"],
+  ["plan", "Plan", "n"],
+  ["sql", "SQL", "s"],
+  ["upkeep", "Upkeep", "u"],
+  ["connect", "Connect", "c"],
 ];
 // for those who manage the server
 const OPERATOR_PAGES = [
-  ["access", "Access"],
-  ["audit", "Audit log"],
+  ["access", "Access", "a"],
+  ["audit", "Audit log", "l"],
 ];
+
+function pages() {
+  return [...PAGES, ...(state.session?.operator ? OPERATOR_PAGES : [])];
+}
 
 export function hash(...parts) {
   return `#/${parts.filter((part) => part !== null && part !== undefined).map(encodeURIComponent).join("/")}`;
@@ -127,9 +129,10 @@ function onKey(event) {
   const key = pending ? `${pending} ${event.key}` : event.key;
   pending = null;
   if (key === "g") pending = "g";
-  else if (key === "g t") go("tables", state.warehouse);
-  else if (key === "g p") go("pipelines", state.warehouse);
-  else if (key === "g s") go("sql", state.warehouse);
+  else if (key.startsWith("g ")) {
+    const page = pages().find(([, , letter]) => key === `g ${letter}`);
+    if (page) go(page[0], state.warehouse);
+  }
   else if (key === "?") openHelp();
   else if (handlers[key]) handlers[key](event);
   else if (key === "t") toggleTheme();
@@ -161,7 +164,7 @@ export function confirmed(title, content, action) {
 }
 
 export function openHelp() {
-  const rows = KEYS.map(([keys, what]) => h("tr", {}, h("td", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("td", {}, what)));
+  const rows = [...KEYS, ...pages().map(([, label, letter]) => [`g ${letter}`, label])].map(([keys, what]) => h("tr", {}, h("td", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("td", {}, what)));
   openDialog("Keys", "help", h("h2", {}, "Keys"), h("table", {}, h("tbody", {}, rows)));
 }
 
@@ -173,9 +176,9 @@ export async function openPalette() {
   const draw = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (text) => words.every((word) => text.toLowerCase().includes(word));
-    const pages = [...PAGES, ...(state.session.operator ? OPERATOR_PAGES : [])].map(([name, label]) => ({ label, about: "page", open: () => go(name, state.warehouse) }));
+    const places = pages().map(([name, label]) => ({ label, about: "page", open: () => go(name, state.warehouse) }));
     const tables = (state.tables.get(state.warehouse)?.rows ?? []).map((row) => ({ label: [...row.namespace, row.name].join("."), about: "table", open: () => openTable(row) }));
-    found = [...pages, ...tables].filter((item) => fits(item.label)).slice(0, 12);
+    found = [...places, ...tables].filter((item) => fits(item.label)).slice(0, 12);
     at = Math.min(at, Math.max(0, found.length - 1));
     list.replaceChildren(
       ...found.map((item, index) =>
@@ -199,6 +202,14 @@ export async function openPalette() {
     draw();
   });
   draw();
+  if (state.tables.get(state.warehouse)?.done) return;
+  const leaving = new AbortController();
+  dialog.addEventListener("close", () => leaving.abort());
+  const { loadTables } = await import("./tables.js");
+  await loadTables(state.warehouse, leaving.signal, (loaded) => {
+    state.tables.set(loaded.warehouse, loaded);
+    draw();
+  }).catch(() => {}); // pages can be found without tables
 }
 
 // --- sign in ---------------------------------------------------------------------------------------------------------

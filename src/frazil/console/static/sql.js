@@ -41,7 +41,7 @@ class SqlPage {
     this.status = h("p", { class: "status", role: "status" }, "Ctrl Enter runs the query. Ctrl Space completes.");
     this.button = h("button", { type: "button", class: "primary", onclick: () => (this.running ? this.cancel() : this.run()) }, "Run");
     this.download = h("button", { type: "button", class: "plain-button", disabled: true, onclick: () => this.saveCsv() }, "CSV");
-    const limits = h("select", { class: "field", "aria-label": "Rows at most", onchange: (event) => (this.limit = Number(event.target.value)) }, LIMITS.map((limit) => h("option", { value: limit, selected: limit === this.limit }, `${count(limit)} rows`)));
+    const limits = h("select", { class: "field", "aria-label": "Rows at most", onchange: (event) => { this.limit = Number(event.target.value); this.drawLine(); } }, LIMITS.map((limit) => h("option", { value: limit, selected: limit === this.limit }, `${count(limit)} rows`)));
     const search = h("button", { type: "button", class: "plain-button", "aria-expanded": "false", onclick: () => this.toggleSearch(search) }, "Vector search");
     this.searching = h("div", { class: "sql-search", hidden: true });
     this.time = h("div", { class: "travel", hidden: true });
@@ -100,10 +100,16 @@ class SqlPage {
     if (!this.editor) return;
     const sql = this.editor.value;
     this.kept.keepDraft(sql);
-    this.line.replaceChildren(sql.trim() ? command(commandLine("query", [sql.trim()])) : "");
+    this.drawLine();
     const named = tablesOf(sql, this.known);
     for (const table of named) this.loadColumns(table);
     this.drawTravel(named);
+  }
+
+  // What does the same as Run, or as CSV.
+  drawLine(options = `--limit ${this.limit}`) {
+    const sql = this.editor.value.trim();
+    this.line.replaceChildren(sql ? command(commandLine("query", [sql], options)) : "");
   }
 
   // --- running -----------------------------------------------------------------------------------------------------
@@ -112,6 +118,7 @@ class SqlPage {
     const sql = this.editor.value;
     if (!sql.trim()) return;
     this.cancel();
+    this.drawLine();
     const own = (this.running = new AbortController());
     this.button.textContent = "Cancel";
     this.status.textContent = "Running…";
@@ -194,13 +201,14 @@ class SqlPage {
 
   async saveCsv() {
     this.download.disabled = true;
+    this.drawLine("--output csv");
     try {
       const answer = await post(apiPath(this.warehouse, "query", "csv"), { sql: this.editor.value }, { signal: this.signal });
       const url = URL.createObjectURL(new Blob([answer.csv], { type: "text/csv" }));
       const link = h("a", { href: url, download: "query.csv" });
       link.click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
-      this.status.textContent = answer.more ? `Saved the first ${count(answer.rows)} rows: a file ends at 16 MiB. On the command line: frazil query --output csv` : `Saved ${plural(answer.rows, "row")}.`;
+      this.status.textContent = answer.more ? `Saved the first ${count(answer.rows)} rows: a file ends at 16 MiB. The command has no such limit.` : `Saved ${plural(answer.rows, "row")}.`;
     } catch (error) {
       if (error.name !== "AbortError") this.fail(error);
     }

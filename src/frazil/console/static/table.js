@@ -202,11 +202,11 @@ export function rowsTable(answer) {
 async function rows(table, body, { signal, extra }) {
   const snapshot = extra[0];
   const answer = await get(tablePath(table, "rows"), { query: { snapshot, limit: 100 }, signal });
-  const at = snapshot ? ` --snapshot ${quoted(snapshot)}` : "";
+  const at = snapshot ? `--snapshot ${quoted(snapshot)}` : "";
   const back = snapshot ? h("p", { class: "muted" }, "As of snapshot ", h("code", {}, snapshot), ". ", h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "rows") }, "Show them as they are now")) : null;
   const open = `${hash("sql", table.warehouse)}?${new URLSearchParams({ q: `SELECT *\nFROM ${sqlName(table)}${snapshot ? ` AT (VERSION => ${snapshot})` : ""}\nLIMIT 100` })}`;
   body.replaceChildren(
-    h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, h("a", { href: open }, "Open in SQL"), command(`frazil query ${quoted(`SELECT * FROM ${sqlName(table)} LIMIT 100`)}${at}`)),
+    h("div", { class: "bar-line" }, h("p", { class: "muted" }, answer.rows.length ? `The first ${plural(answer.rows.length, "row")}${answer.more_columns ? `, without ${plural(answer.more_columns, "column")}` : ""}.` : "No rows."), back, h("a", { href: open }, "Open in SQL"), command(commandLine("query", [`SELECT * FROM ${sqlName(table)} LIMIT 100`], at))),
     answer.columns.length ? rowsTable(answer) : "",
   );
 }

@@ -1,7 +1,7 @@
 // The tables page: every table of the warehouse in one line.
 
 import { apiPath, get } from "./api.js";
-import { command, h, icon, problem, s } from "./dom.js";
+import { command, commandLine, h, icon, problem, s } from "./dom.js";
 import { ROWS_ABOUT, age, bytes, compact, count, deletedShare, oneLine, percent, plural, when } from "./format.js";
 import { Grid } from "./grid.js";
 import { bindKeys, drawNav, openTable, show, state } from "./shell.js";
@@ -57,8 +57,8 @@ const SHOWN = {
 };
 
 // Loads all tables page by page; `onPage` is called after each.
-async function load(warehouse, signal, onPage) {
-  const loaded = { rows: [], total: null, done: false };
+export async function loadTables(warehouse, signal, onPage) {
+  const loaded = { warehouse, rows: [], total: null, done: false };
   let after = "";
   while (after !== null) {
     const page = await get(apiPath(warehouse, "tables"), { query: { after }, signal });
@@ -151,7 +151,7 @@ export function tablesPage({ warehouse, query }, signal) {
 
   const refresh = async () => {
     try {
-      await load(warehouse, signal, (loaded) => {
+      await loadTables(warehouse, signal, (loaded) => {
         if (data.done && !loaded.done) return; // what is shown stays until all of it is new
         data = loaded;
         state.tables.set(warehouse, data);
@@ -183,7 +183,7 @@ export function tablesPage({ warehouse, query }, signal) {
     h("header", { class: "page-head" }, h("h1", {}, "Tables"), status, h("div", { class: "search" }, icon("search"), search, h("kbd", { "aria-hidden": "true" }, "/"))),
     chips,
     grid.element,
-    h("footer", { class: "page-foot" }, command("frazil tables --all")),
+    h("footer", { class: "page-foot" }, command(commandLine("tables", [], "--all"))),
   );
   if (data.rows.length) draw();
   refresh();
@@ -192,7 +192,7 @@ export function tablesPage({ warehouse, query }, signal) {
 function emptyNote(data, view) {
   if (!data.done) return "Loading…";
   if (data.total) return h("div", {}, h("p", {}, "No table matches."), view.show !== "all" ? h("p", { class: "muted" }, "A filter is on.") : null);
-  return h("div", {}, h("p", {}, "There are no tables yet."), h("p", { class: "muted" }, "Declare some in lakehouse.py, then:"), command("frazil apply"));
+  return h("div", {}, h("p", {}, "There are no tables yet."), h("p", { class: "muted" }, "Declare some in lakehouse.py, then:"), command(commandLine("apply")));
 }
 
 function parseSort(text) {

@@ -1,7 +1,7 @@
 // Who has a privilege on an object, or what a principal may do with it, and by which grants.
 
 import { get } from "./api.js";
-import { command, h, quoted } from "./dom.js";
+import { command, h, serverLine, warehouseOption } from "./dom.js";
 import { oneLine, plural } from "./format.js";
 
 export function whoCan({ data, body, status, actions, foot, signal, query, warehouse }) {
@@ -30,9 +30,10 @@ export function whoCan({ data, body, status, actions, foot, signal, query, wareh
     foot.replaceChildren(command(line()));
   };
   const line = () => {
-    const words = asks.value === "who" ? ["who-can", privilege.value] : ["why", quoted(principal.value || "PRINCIPAL")];
-    const where = kind.value === "server" ? ["--server"] : [...(kind.value === "warehouse" ? [] : [quoted(name.value || "NAME")]), ...(kind.value === "namespace" ? ["--namespace"] : []), ...(place.value === "default" ? [] : [`--warehouse ${quoted(place.value)}`])];
-    return ["frazil", ...words, ...where].join(" ");
+    const [verb, word] = asks.value === "who" ? ["who-can", privilege.value] : ["why", principal.value || "PRINCIPAL"];
+    const named = kind.value === "name" || kind.value === "namespace" ? [name.value || "NAME"] : [];
+    const options = kind.value === "server" ? ["--server"] : [kind.value === "namespace" ? "--namespace" : "", warehouseOption(place.value)];
+    return serverLine(verb, [word, ...named], options.filter(Boolean).join(" "));
   };
   const send = async () => {
     const asked = asks.value === "who" ? { privilege: privilege.value } : { principal: principal.value.trim() };
