@@ -30,6 +30,7 @@ LAYOUT = (
     Package("errors", "the error tree, drawn at the top of its `__init__.py`"),
     Package("terminal", "text for a terminal: control characters become visible"),
     Package("markup", "HTML for notebooks: tables of bounded size"),
+    Package("notebook", "progress bars below the cells of notebooks"),
     Package("logs", "logs on standard error, without secrets"),
     Package("metrics", "counters and histograms, and their Prometheus text"),
     Package("lazy", "public names of packages, imported when they are first used"),

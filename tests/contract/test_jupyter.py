@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import frazil
+from frazil import notebook
 from frazil.catalog import running_catalog
 from frazil.errors import ArgumentError, FrazilError
 from frazil.lake import Lake, Result
+from tests.kit.notebooks import KernelShell, Pages, Shell, open_shell
 
 HOSTILE = "<script>alert('x')</script>"
 SHOWN = "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;"
@@ -142,3 +145,61 @@ def test_what_cannot_be_shown_as_a_table_is_shown_as_text(shell: InteractiveShel
     for value in (streamed, lake.table("lake.missing")):
         data, _ = shell.display_formatter.format(value)
         assert list(data) == ["text/plain"]
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[Pages]:
+    """What a notebook shows."""
+    with open_shell(KernelShell, tmp_path) as pages:
+        yield pages
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Pages]:
+    with open_shell(Shell, tmp_path) as pages:
+        yield pages
+
+
+def test_a_bar_is_drawn_again_in_its_place_and_ends_as_text(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "POLL_SECONDS", 0.001)
+    with notebook.showing_progress(HOSTILE, "files", total=4) as bar:
+        assert bar is not None
+        assert pages.drawn.wait(60)
+        bar.done = 3
+        while "3 of 4 files" not in pages.sent[-1][0]["text/plain"]:
+            pages.drawn.clear()
+            assert pages.drawn.wait(60)
+        half = pages.sent[-1][0]["text/html"]
+    assert half.startswith('<progress value="3" max="4"></progress>')
+    assert all(SHOWN in page["text/html"] and "<script" not in page["text/html"] for page, _, _ in pages.sent)
+    assert "<progress" not in pages.sent[-1][0]["text/html"]
+    assert len({name for _, name, _ in pages.sent}) == 1
+    assert [update for _, _, update in pages.sent] == [False, *[True] * (len(pages.sent) - 1)]
+
+
+def test_scans_queries_and_upkeep_show_what_they_have_done(pages: Pages, lake: Lake) -> None:
+    events = lake.table("lake.events")
+    events.scan().to_arrow()
+    assert pages.last == "reading lake.events: 1 of 1 files, 100 rows"
+    events.scan("id < 0").to_pandas()
+    assert pages.last == "reading lake.events: 0 of 0 files"
+    lake.sql("SELECT id FROM lake.events WHERE id < 10").to_pandas()
+    assert pages.last == "query: 10 rows"
+    events.maintain("compact", "manifests")
+    assert pages.last == "maintaining lake.events: 2 of 2 steps"
+
+
+def test_a_call_that_fails_leaves_no_bar(pages: Pages) -> None:
+    with pytest.raises(ZeroDivisionError), notebook.showing_progress("broken", "rows"):
+        raise ZeroDivisionError
+    assert "<progress" not in pages.sent[-1][0]["text/html"]
+    assert "frazil-notebook" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_shell_in_a_terminal_shows_no_bar(terminal: Pages, lake: Lake) -> None:
+    assert lake.table("lake.events").scan().to_arrow().num_rows == 100
+    assert lake.sql("SELECT 1 AS one").to_arrow().num_rows == 1
+    assert terminal.sent == []

@@ -14,6 +14,7 @@ from frazil.lake.engines import prepare
 from frazil.project import load_project
 from frazil.scan.engines.spark import run_sql
 from tests.kit.lineage_events import receiver
+from tests.kit.notebooks import KernelShell, open_shell
 
 
 def read_scan(spark: Any, flags: dict[str, str], name: str, where: str | None, columns: list[str]) -> list[Any]:
@@ -29,16 +30,19 @@ def read_scan_in_active_session(_: Any, flags: dict[str, str], name: str, where:
 
 
 def run_twice(spark: Any, flags: dict[str, str], folder: str) -> list[Any]:
-    """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot; and the
-    events of OpenLineage that it sends.
+    """What `lake.run` says of a pipeline with new files, and of its second run: rows, files and snapshot; the
+    events of OpenLineage that it sends; and what a notebook shows of the first run.
     """
     lake, home = Lake(load_settings(flags=flags)), Path(folder)
     with contextlib.chdir(home), receiver() as (url, events), mock.patch.dict(os.environ, OPENLINEAGE_URL=url):
         lake.apply(load_project(home).tables)
-        results = [lake.run("load", spark=spark) for _ in range(2)]
+        with open_shell(KernelShell, home) as pages:
+            results = [lake.run("load", spark=spark)]
+        results.append(lake.run("load", spark=spark))
     rows = lake.table("zoo.landed").scan().to_arrow().sort_by("id").to_pylist()
     sent = [(event["eventType"], event["job"]["name"]) for event in events]
-    return [[(result.rows, result.files, result.snapshot_id) for result in results], rows, sent]  # type: ignore[union-attr]
+    counts = [(result.rows, result.files, result.snapshot_id) for result in results]  # type: ignore[union-attr]
+    return [counts, rows, sent, pages.sent[-1][0]["text/plain"]]
 
 
 def explain_scan(spark: Any, flags: dict[str, str], name: str, where: str, columns: list[str]) -> list[Any]:

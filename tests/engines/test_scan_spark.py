@@ -121,12 +121,13 @@ def test_lake_run_loads_new_files_once_and_sends_events_of_openlineage(stage: St
     (tmp_path / "lakehouse.py").write_text(PROJECT)
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing/a.csv").write_text("id,name\n1,a\n2,b\n")
-    (first, second), rows, events = stage.call("run_twice", str(tmp_path))
+    (first, second), rows, events, page = stage.call("run_twice", str(tmp_path))
     assert (first[:2], second) == ([2, 1], [0, 0, None])
     assert stage.lake.table("zoo.landed").history()[0].snapshot_id == first[2]
     assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     jobs = ("frazil run", "load")
     assert events == [*(["START", job] for job in jobs), *(["COMPLETE", job] for job in reversed(jobs))]
+    assert page.startswith("load: ")  # and tasks, if Spark was asked while there were any
 
 
 def test_sparks_plan_tells_what_it_pushes_down(stage: Stage) -> None:

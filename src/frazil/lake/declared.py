@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import ArgumentError, OtherProject, ProjectError
+from frazil.notebook import showing_progress
 from frazil.ownership import claim_tables, companions, existing_tables, other_owners, project_name
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _run_batch(lake: LakeAccess, chosen: Pipeline, home: Path, spark: SparkSessi
         return RunResult(chosen.name, chosen.target.name, touched=tuple(file.path for file in plan.arrived.touched))
     owner = project_name(lake.settings, home)
     with ExitStack() as stack:
-        session = spark or stack.enter_context(_session(lake, chosen, home))
+        session = _session_with_bar(lake, chosen, home, spark, stack)
         return run_pipeline(
             chosen, spark=session, catalog=lake.catalog, folder=home, owner=owner, adopt=adopt, plan=plan
         )
@@ -115,7 +116,7 @@ def _run_stream(
     progress = StreamProgress(pipeline.name, pipeline.target.name)
     options = StreamOptions(state, once=True, owner=project_name(lake.settings, folder), adopt=adopt)
     with ExitStack() as stack:
-        session = spark or stack.enter_context(_session(lake, pipeline, folder))
+        session = _session_with_bar(lake, pipeline, folder, spark, stack)
         run_stream(pipeline, spark=session, catalog=lake.catalog, folder=folder, options=options, progress=progress)
     return progress
 
@@ -142,6 +143,25 @@ def find_embedder(folder: Path, table: str, column: str) -> Callable[[list[str]]
     if column not in embedders:
         raise no_embedder(table, column)
     return embedders[column]
+
+
+def _session_with_bar(
+    lake: LakeAccess, pipeline: Pipeline, folder: Path, spark: SparkSession | None, stack: ExitStack
+) -> SparkSession:
+    """The session for a run; in a notebook its stages are shown until `stack` is closed."""
+    from frazil.spark import Progressed, watching
+
+    bar = stack.enter_context(showing_progress(pipeline.name, "tasks"))
+    if bar is None:
+        return spark or stack.enter_context(_session(lake, pipeline, folder))
+
+    def show(now: Progressed) -> None:
+        bar.done, bar.total, bar.note = now.done, now.total or None, now.describe()
+
+    bar.note = "starting Spark"
+    session = spark or stack.enter_context(_session(lake, pipeline, folder))
+    stack.enter_context(watching(session, show))
+    return session
 
 
 def _session(lake: LakeAccess, pipeline: Pipeline, folder: Path) -> AbstractContextManager[SparkSession]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import QueryError
 from frazil.moved import warn_former
+from frazil.notebook import showing_progress
 from frazil.terminal import visible
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ class Result:
         import pyarrow as pa
 
         self._check_unread()
-        self._kept += list(self._reader)
+        with showing_progress("query", "rows") as bar:
+            for batch in self._reader:
+                self._kept.append(batch)
+                if bar is not None:
+                    bar.done += batch.num_rows
         return pa.Table.from_batches(self._kept, schema=self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -13,6 +13,7 @@ from frazil.lake.access import LakeAccess
 from frazil.lake.listings import History, Maintenance
 from frazil.moved import former_keywords, warn_former
 from frazil.names import as_columns
+from frazil.notebook import showing_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -369,11 +370,15 @@ class LakeTable:
         if unknown := [step for step in steps if step not in STEPS]:
             raise UpkeepError(f"'{unknown[0]}' is not a maintenance step", hint=f"there are: {', '.join(STEPS)}")
         keeper = Keeper(self.lake.catalog, self._identifier(), everything=rewrite_all)
-        results = Maintenance()
-        for step in STEPS:
-            if not steps or step in steps:
+        results, chosen = Maintenance(), [step for step in STEPS if not steps or step in steps]
+        with showing_progress(f"maintaining {self.name}", "steps", total=len(chosen)) as bar:
+            for done, step in enumerate(chosen, start=1):
+                if bar is not None:
+                    bar.note = step
                 plan = keeper.plan(step)
                 results.append(plan if dry_run or plan.detail is None else keeper.perform(plan))
+                if bar is not None:
+                    bar.done = done
         return results
 
     def audit(self, *, ref: str = MAIN) -> AuditReport:

@@ -9,6 +9,7 @@ from frazil.lazy import lazy_names
 if TYPE_CHECKING:
     from frazil.spark.cluster import is_local
     from frazil.spark.messages import python_error, spark_error, spark_errors
+    from frazil.spark.progress import Progressed, Stage, watching
     from frazil.spark.session import (
         ICEBERG_AWS,
         ICEBERG_RUNTIME,
@@ -32,7 +33,9 @@ __all__ = [
     "Batches",
     "DriverPlan",
     "Errand",
+    "Progressed",
     "SideBySide",
+    "Stage",
     "Submission",
     "as_report",
     "collect_reports",
@@ -52,6 +55,7 @@ __all__ = [
     "spread",
     "task_number",
     "warm_jars",
+    "watching",
 ]
 
 __getattr__ = lazy_names(__name__)

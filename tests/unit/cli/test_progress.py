@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from frazil.cli import progress
-from frazil.cli.progress import Progressed, Stage
+from frazil.spark import Progressed, Stage
 
 
 def test_tasks_of_ended_stages_stay_counted_and_rows_never_go_back() -> None:

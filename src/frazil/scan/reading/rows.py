@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from frazil.errors import ArgumentError, ScanError
+from frazil.notebook import Bar, showing_progress
 from frazil.scan.planning import (
     Planner,
     ScanPlan,
@@ -31,9 +33,11 @@ from frazil.scan.reading.extras import EXTRAS, LINEAGE
 from frazil.scan.reading.read_plan import ReadPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyiceberg.types import NestedField
+
+    from frazil.scan.planning import FileTask
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,14 @@ class RowScan:
 
     # --- Arrow -------------------------------------------------------------------------------------------------------
 
-    def _read(self, *, whole: bool) -> Iterator[pa.RecordBatch]:
+    def _read(self, *, whole: bool, bar: Bar | None = None) -> Iterator[pa.RecordBatch]:
         planner, left = self.planner(), self.limit
         if left == 0:
             return
         plan = planner.plan()
         reader = self.reader(planner, whole=whole, spare=len(plan) < pa.cpu_count())
-        batches = read_ahead(plan.tasks(), reader.read, workers=self.workers or default_workers(), ordered=self.ordered)
+        read = reader.read if bar is None else _counting(reader.read, bar, files=len(plan))
+        batches = read_ahead(plan.tasks(), read, workers=self.workers or default_workers(), ordered=self.ordered)
         for batch in batches:
             if left is not None and batch.num_rows >= left:
                 yield batch.slice(0, left)
@@ -126,7 +131,8 @@ class RowScan:
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
-        return pa.Table.from_batches(self._read(whole=self.limit is None), schema=self.schema)
+        with showing_progress(f"reading {self.state.name}", "files") as bar:
+            return pa.Table.from_batches(self._read(whole=self.limit is None, bar=bar), schema=self.schema)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Lets every library that takes Arrow streams read the scan itself."""
@@ -142,6 +148,23 @@ class RowScan:
     def reader(self, planner: Planner, fields: Sequence[NestedField] | None = None, **how: Any) -> FileReader:
         """What reads the files of a plan: the columns of the scan, or others."""
         return FileReader(ReadPlan.of(planner, self.source.open, self.fields if fields is None else fields, **how))
+
+
+def _counting(
+    read: Callable[[FileTask], Iterator[pa.RecordBatch]], bar: Bar, *, files: int
+) -> Callable[[FileTask], Iterator[pa.RecordBatch]]:
+    """`read`, which counts files and rows for a bar."""
+    bar.total, lock = files, Lock()  # files are read in several threads
+
+    def counted(task: FileTask) -> Iterator[pa.RecordBatch]:
+        for batch in read(task):
+            with lock:
+                bar.rows += batch.num_rows
+            yield batch
+        with lock:
+            bar.done += 1
+
+    return counted
 
 
 def as_filter(row_filter: str | BooleanExpression | None, *, table: str) -> BooleanExpression:
