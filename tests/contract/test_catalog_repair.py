@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
+from frazil.catalog import Name, find_candidates, newest_records, roll_back
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.catalog.store.migrations import latest_version
 from frazil.cli.main import cli
+from frazil.errors import CommitConflict
 from tests.contract.test_catalog_purge import register_elsewhere
 from tests.kit.catalog_databases import Client
 from tests.kit.raising import raises
@@ -218,6 +220,20 @@ def test_recover_shows_a_healthy_table_and_goes_back_only_on_request(client: Cli
     assert client.load()["metadata-location"] == locations[-1]
     run("table", "recover", "ns.t", "--to", locations[1].rpartition("/")[2], "--yes")
     assert client.load()["metadata-location"] == locations[1]
+
+
+def test_a_recovery_is_in_the_audit_log_if_it_was_made(client: Client, server: EmbeddedCatalog, run: Any) -> None:
+    first, second, third = grow(client, 2)
+    name, ctx = first.rpartition("/")[2], server.app.ctx
+    table = (warehouse := ctx.warehouses.named(None)), Name(("ns",), "t")
+    relation, candidates = find_candidates(ctx, *table)
+    run("table", "recover", "ns.t", "--to", name, "--yes")
+    (record,) = newest_records(ctx.database.read(), limit=10)
+    assert (record.actor, record.operation, record.decision) == ("command line", "recoverTable", "allowed")
+    assert (record.objects, record.note) == (f"table {warehouse.name}: ns.t", f"from {third} to {first}")
+    with pytest.raises(CommitConflict):  # the pointer has moved since it was read
+        roll_back(ctx, *table, relation, next(each for each in candidates if each.location == second))
+    assert newest_records(ctx.database.read(), limit=10) == [record]
 
 
 def test_recover_of_an_unknown_table_or_file_says_so(client: Client, run: Any) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from frazil.catalog import places
+from frazil.catalog.access.manage import COMMAND_LINE
+from frazil.catalog.access.privileges import Target
 from frazil.catalog.context import Context
 from frazil.catalog.fields import Json
 from frazil.catalog.history import list_metadata_files, number_of, read_or_reason
 from frazil.catalog.locations import Place, parse_location
 from frazil.catalog.names import Name
+from frazil.catalog.store import audit, relations, versions
 from frazil.catalog.store import places as place_store
-from frazil.catalog.store import relations, versions
 from frazil.catalog.store.database import Sql
 from frazil.catalog.store.relations import Relation, Swap
 from frazil.catalog.updates import NO_SNAPSHOT
@@ -86,7 +88,7 @@ def best_candidate(relation: Relation, candidates: Sequence[Candidate]) -> Candi
 
 
 def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation, target: Candidate) -> None:
-    """Points the table to the candidate, if the pointer has not moved since it was read."""
+    """Points the table to the candidate, if the pointer has not moved since it was read, and records that."""
     if not target.readable:
         raise BadRequest(f"{target.location} cannot be read: {target.reason}", path=target.location)
     metadata = ctx.files.read(target.location)
@@ -97,12 +99,16 @@ def roll_back(ctx: Context, warehouse: Warehouse, name: Name, relation: Relation
 
     # Whatever lies there now may have been current: the logs that tell may be in the files that are lost.
     present = [entry.location for entry in list_metadata_files(ctx.files, relation.metadata_location)]
+    named = str(Target("table", warehouse.name, name.key, name.name))
+    note = f"from {relation.metadata_location} to {target.location}"
+    record = audit.Record(ctx.clock(), COMMAND_LINE, "", "", "", "recoverTable", named, "allowed", note)
 
     def point_back(sql: Sql) -> bool:
         versions.keep(sql, relation.uuid, (relation.metadata_location, relation.previous_location, *present))
         moved = relations.swap(sql, warehouse.name, swap)
         if moved:  # it had them before: a repair is not refused
             place_store.claim(sql, warehouse.name, [(key, name) for key in claims], allow_overlap=True)
+            audit.add(sql, record)
         return moved
 
     if not ctx.database.write(point_back):
