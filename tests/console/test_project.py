@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import requests
 
 from frazil.catalog.embedded import running_catalog
 from frazil.console.project import FILE_NAME, ChildFailed, Projects, ask_child, fingerprint
+from frazil.console.project.answer import _settings as settings_of
+from frazil.console.project.child import STORE_KEYS
 from frazil.project import FILE_NAME as PROJECT_FILE
 from tests.console.conftest import OpenPage
 from tests.kit.access import Guarded, guarded_catalog, namespace, table
@@ -162,6 +165,77 @@ def test_states_are_asked_of_this_server_whatever_the_host_header_says(guarded: 
             other.accept()
     assert asked[0] == asked[1]
     assert "the columns are id int64, data string" in asked[0]["error"]  # those of the table in this catalog
+
+
+# of the operator's own connection to a catalog
+CONNECTION = """
+[s3]
+secret_access_key = "${{ENV:AWS_SECRET_ACCESS_KEY}}"
+
+[catalog]
+token = "{token}"
+
+[catalog.properties]
+token = "{token}"
+credential = "{credential}"
+"oauth2-server-uri" = "{uri}/oauth/token"
+"header.Authorization" = "Bearer {token}"
+"s3.endpoint" = "http://127.0.0.1:1"
+"""
+ELSEWHERE = """
+uri = "http://127.0.0.1:1"
+warehouse = "cold"
+"rest.sigv4-enabled" = "true"
+auth = "basic"
+"""
+NOTES_WHAT_IT_GETS = """
+import ctypes, json, os, resource
+limits = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[0]
+with open({path!r}, "w") as noted:
+    json.dump([dict(os.environ), limits], noted)
+print({token!r}, "frz_0123456789abcdef_" + 43 * "x")
+print("password: hunter2" + 9_000 * "x" + "hunter2")
+raise ValueError("frz_0123456789abcdef_" + 43 * "y")
+"""
+
+
+def test_a_caller_asks_with_its_own_token_whatever_the_operator_connects_with(
+    guarded: Guarded, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
+    chief = guarded.token("chief", roles=["admin"])
+    values = {"token": chief, "credential": ":".join(chief.split("_")[1:]), "uri": guarded.server.uri}
+    (project / "frazil.toml").write_text(CONNECTION.format(**values))
+    question = {"ask": "plan", "tables": ["lakehouse.sales"], "uri": guarded.server.uri, "warehouse": "default"}
+    with pytest.raises(ChildFailed, match="refused"):  # it has no grants
+        ask_child(project, question | {"token": guarded.token("guest")}, check=client_stays, seconds=60.0)
+    (project / "frazil.toml").write_text(CONNECTION.format(**values) + ELSEWHERE)
+    settings = settings_of(project, question | {"token": "of-a-caller"})
+    assert (settings.catalog.uri, settings.catalog.warehouse) == (guarded.server.uri, "default")
+    assert settings.catalog.token is not None
+    assert settings.catalog.token.get_secret_value() == "of-a-caller"
+    assert settings.catalog.properties == {"s3.endpoint": "http://127.0.0.1:1"}
+
+
+@pytest.mark.parametrize("ask", ["states", "describe"])
+def test_code_gets_no_secrets_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    noted, token = tmp_path / "noted.json", "opaque-token-of-a-caller"
+    for name in ("FRAZIL_SERVER__SECRET_KEY", *STORE_KEYS):
+        monkeypatch.setenv(name, f"secret-of-{name}")
+    (tmp_path / FILE_NAME).write_text(NOTES_WHAT_IT_GETS.format(path=str(noted), token=token))
+    with pytest.raises(ChildFailed) as failed:
+        ask_child(tmp_path, {"ask": ask, "nodes": [], "token": token}, check=client_stays, seconds=60.0)
+    environ, limits = json.loads(noted.read_text())
+    assert "FRAZIL_SERVER__SECRET_KEY" not in environ
+    kept = {f"secret-of-{name}" for name in STORE_KEYS}  # landing files may lie in the store
+    assert {environ[name] for name in STORE_KEYS} == (kept if ask == "states" else {""})
+    assert limits == [0, 0], "it leaves no core dump"
+    printed = capfd.readouterr()
+    assert "*** frz_0123456789abcdef_***" in printed.err
+    assert not {text for text in (token, "x" * 43, "hunter2") if text in printed.err + printed.out}
+    assert "frz_0123456789abcdef_***" in str(failed.value)
 
 
 def test_pages_of_other_sites_start_no_process(guarded: Guarded, project: Path) -> None:

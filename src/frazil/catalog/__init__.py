@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         listen,
         open_context,
         return_memory,
-        write_no_core,
     )
     from frazil.catalog.storage import can_assume, check_signing, check_vending, open_role, open_signer, partition_of
     from frazil.catalog.storage.manage import (
@@ -204,7 +203,6 @@ __all__ = [
     "update_warehouse",
     "warehouse_contents",
     "writable_files",
-    "write_no_core",
 ]
 
 __getattr__ = lazy_names(__name__)

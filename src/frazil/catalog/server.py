@@ -43,13 +43,13 @@ from frazil.catalog.telemetry import Telemetry, build_info, process_counts
 from frazil.catalog.warehouse import MetadataFiles, Warehouses
 from frazil.config import Limits, OidcIssuer, StorageProfile, UpkeepSettings
 from frazil.errors import ConfigError, MissingExtra
+from frazil.processes import write_no_core
 from frazil.properties import PropertyRule
 
 if TYPE_CHECKING:
     from frazil.catalog.access.tokens import Tokens
 
 OTHER_FILES = 512  # that the server has open besides its connections: database, metadata files, libraries
-PR_SET_DUMPABLE = 4  # of sys/prctl.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGE_BLOCK, ARENAS = 4 * 1024 * 1024, 2
 # of free memory: giving it back after each commit, and asking again, costs more than the commit
@@ -295,15 +295,6 @@ def serve_here(options: ServerOptions, listener: socket.socket, *, opened: Calla
     if opened is not None:
         opened()
     _Server(uvicorn_config(app, options)).run(sockets=[listener])
-
-
-def write_no_core() -> None:
-    """A crash leaves no memory image: it would hold tokens, the pepper and the database's password."""
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    # Linux hands a core to a program (core_pattern with `|`) whatever the limit is, but not that of such a process.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def return_memory() -> None:

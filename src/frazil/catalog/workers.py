@@ -19,8 +19,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import FrameType
 
-from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here, write_no_core
+from frazil.catalog.server import END_SECONDS, ServerOptions, open_context, serve_here
 from frazil.catalog.upkeep.process import UpkeepProcess, end_with_parent
+from frazil.processes import write_no_core
 
 PAUSE_SECONDS = 0.2  # between looks at the workers
 RESTART_SECONDS = 1.0  # a worker that lived shorter than this is not replaced at once

@@ -17,9 +17,10 @@ from frazil import metrics
 from frazil.catalog.context import Context
 from frazil.catalog.embedded import serving
 from frazil.catalog.logs import log_to_stderr
-from frazil.catalog.server import ServerOptions, build_app, return_memory, write_no_core
+from frazil.catalog.server import ServerOptions, build_app, return_memory
 from frazil.catalog.upkeep.process import be_modest, end_with_parent, run_until_signal
 from frazil.catalog.upkeep.worker import UpkeepWorker
+from frazil.processes import write_no_core
 
 if TYPE_CHECKING:
     from frazil.client import FrazilCatalog

@@ -15,6 +15,7 @@ import orjson
 
 from frazil.console.project.plan import make_plan
 from frazil.errors import ChangeRefused, DeclarationError, FrazilError, ProjectError, VectorError
+from frazil.processes import write_no_core
 from frazil.project import load_project
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from frazil.pipelines.models import Model
 
 MOST_CHARACTERS = 4_000  # of an error
+# Properties of file access. All others are of the operator's own connection to a catalog: a credential or a header
+# would win over the caller's token, an address over this server's.
+OF_FILES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.", "py-io-impl")
 Json = dict[str, Any]
 
 
@@ -80,11 +84,13 @@ def embed(folder: Path, question: Mapping[str, Any]) -> Json:
 
 
 def _settings(folder: Path, question: Mapping[str, Any]) -> Settings:
-    """The project's settings, with this server as the catalog and the caller's token."""
+    """The project's settings, with this server as the catalog and the caller's token, and no other way to connect."""
     from frazil.config import load_settings
 
     flags = {f"catalog.{name}": question[name] for name in ("uri", "warehouse", "token") if question.get(name)}
-    return load_settings(flags=flags, folder=folder)
+    settings = load_settings(flags=flags, folder=folder)
+    properties = {name: value for name, value in settings.catalog.properties.items() if name.startswith(OF_FILES)}
+    return settings.model_copy(update={"catalog": settings.catalog.model_copy(update={"properties": properties})})
 
 
 QUESTIONS: Mapping[str, Callable[[Path, Mapping[str, Any]], Json]] = {
@@ -113,6 +119,7 @@ def _is_of_code(error: FrazilError) -> bool:
 
 def main() -> None:
     """Answers; what project code prints goes to standard error, for standard output is the answer's."""
+    write_no_core()
     folder, question = Path(sys.argv[1]), orjson.loads(sys.stdin.buffer.read())
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)

@@ -31,11 +31,12 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
-from frazil.catalog import ServerOptions, build_app, log_to_stderr, problem_of, return_memory, write_no_core
+from frazil.catalog import ServerOptions, build_app, log_to_stderr, problem_of, return_memory
 from frazil.console.work.inside import Caller, Loop, open_lake
 from frazil.console.work.kinds import KINDS
 from frazil.errors import FrazilError
 from frazil.logs import hide_tokens
+from frazil.processes import write_no_core
 
 log = logging.getLogger("frazil.console.work")
 HEAD = struct.Struct(">HQ?")  # of an answer: its status, the length of its body, whether it is the last one
