@@ -191,6 +191,36 @@ def test_quarantined_rows_are_shown_by_reason_and_come_in_when_they_pass(
     assert page.evaluate("window.hit") is None
 
 
+def test_rows_of_one_reason_are_paged_and_come_in_by_themselves(shop: EmbeddedCatalog, watch: OpenPage) -> None:
+    lake, numbers = open_lake(shop), range(100, 160)
+    lake.create_table(("shop", "paged"), ORDERS)
+    rows = [*(order(number, -number) for number in numbers), order(1, id=None)]
+    with frazil.sinks.open("shop.paged", name="s", catalog=lake, bad_rows="quarantine", checks=["amount >= 0"]) as sink:
+        sink.write_with_offsets(rows, source="events", offsets=list(range(len(rows))))
+    page = open_page(watch(shop.uri), f"{TABLE}/paged/quarantine")
+    page.get_by_text("61 rows in quarantine").wait_for()
+    negative = page.locator(".block", has_text="check 'amount >= 0' failed")
+    for shown in (30, 55, 60):
+        negative.get_by_role("button", name="Show more").click()
+        negative.locator(".sample").nth(shown - 1).wait_for()
+    assert negative.get_by_role("button", name="Show more").count() == 0
+    texts = negative.locator(".sample pre").all_text_contents()
+    assert sorted(int(json.loads(text)["amount"]) for text in texts) == sorted(-number for number in numbers)
+    with lake.load_table("shop.paged").update_schema(allow_incompatible_changes=True) as update:
+        update.make_column_optional("id")
+    page.locator(".block", has_text="id").last.get_by_role("button", name="Replay these…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Leave out fields that the table does not have").check()
+    dialog.get_by_text("1 row would come in").wait_for()
+    assert " --reason " in (dialog.locator("code").text_content() or "")
+    dialog.get_by_role("button", name="Replay", exact=True).click()
+    dialog.get_by_text("1 row came in").wait_for()
+    assert lake.load_table("shop.paged__quarantine").scan().to_arrow().num_rows == 60
+    seen = {"head": "1", "reason": "check 'amount >= 0' failed", "skip": 0}
+    moved = requests.post(f"{shop.uri}{API}/paged/quarantine/rows", json=seen, timeout=WAIT_MS / 1000)
+    assert moved.status_code == 409, "it is not the quarantine that the page has seen"
+
+
 def test_a_quarantine_that_has_moved_is_left_alone(shop: EmbeddedCatalog) -> None:
     quarantine_orders(shop, "shifting")
     seen = requests.get(f"{shop.uri}{API}/shifting/quarantine", timeout=WAIT_MS / 1000).json()["snapshot_id"]
@@ -210,6 +240,7 @@ def test_a_quarantine_that_has_moved_is_left_alone(shop: EmbeddedCatalog) -> Non
         ("refs", {"kind": "table", "name": "x", "snapshot": "1"}),
         ("refs/drop", {"kind": "tag", "name": ["x"], "snapshot": "1"}),
         ("replay", {"head": "1", "extra_fields": "evil"}),
+        ("quarantine/rows", {"head": "1", "reason": "x", "skip": -1}),
     ],
 )
 def test_what_makes_no_sense_is_refused(shop: EmbeddedCatalog, path: str, body: dict[str, Any]) -> None:

@@ -83,11 +83,12 @@ def key_of(table: Kept) -> str:
     return f"{table.namespace}\x1f{table.name}"
 
 
-def has_readable(ctx: Context, request: Request, name: Name) -> bool:
-    """Whether the request's warehouse has a table of this name that the caller may read."""
+def find_readable(ctx: Context, request: Request, name: Name) -> str | None:
+    """Where the metadata of a table of the request's warehouse is; None if there is none that the caller may read."""
     sql, warehouse = ctx.database.read(), ctx.warehouse(request).name
     relation = relations.find(sql, warehouse, name)
     if relation is None or relation.kind != "table":
-        return False
+        return None
     target = Target("table", warehouse, name.key, name.name)
-    return request.caller is None or ctx.gate.allows(sql, request, Need(Privilege.READ, target))
+    may = request.caller is None or ctx.gate.allows(sql, request, Need(Privilege.READ, target))
+    return relation.metadata_location if may else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from frazil.catalog import Context, Request, Response, has_readable
+from frazil.catalog import Context, Request, Response, find_readable
 from frazil.console.answers import console_json, refuse_other_sites
 from frazil.console.work import run_job
 from frazil.errors import BadRequest
@@ -17,6 +17,7 @@ from frazil.protocol import QUARANTINE_SUFFIX
 PREVIEW_SECONDS, CHANGE_SECONDS = 20.0, 120.0
 MOST_CHARACTERS = 1_000  # of a name, or of a reason
 MOST_DIGITS = 19
+MOST_SKIPPED = 1_000_000
 KINDS = ("branch", "tag")
 EXTRA_FIELDS = ("error", "ignore")
 
@@ -52,6 +53,14 @@ def replay_arguments(body: Body) -> dict[str, Any]:
     }
 
 
+def page_arguments(body: Body) -> dict[str, Any]:
+    """The quarantine as the page has seen it, a reason, and how many of its rows are shown already."""
+    skip = body.get("skip", 0)
+    if not isinstance(skip, int) or isinstance(skip, bool) or not 0 <= skip <= MOST_SKIPPED:
+        raise BadRequest(f"'skip': expected a number from 0 to {MOST_SKIPPED}", option="skip")
+    return {"head": _snapshot(body, "head"), "reason": _text(body, "reason"), "skip": skip}
+
+
 def _job(kind: str, read: Callable[[Body], dict[str, Any]], seconds: float) -> Handler:
     """A handler that reads the arguments from the body and has the job done."""
 
@@ -67,6 +76,7 @@ roll_back = _job("rollback", rollback_arguments, CHANGE_SECONDS)
 create_ref = _job("new branch or tag", ref_arguments, CHANGE_SECONDS)
 preview_drop = _job("preview of a drop", ref_arguments, PREVIEW_SECONDS)
 drop_ref = _job("drop of a branch or tag", ref_arguments, CHANGE_SECONDS)
+list_quarantined = _job("page of the quarantine", page_arguments, PREVIEW_SECONDS)
 preview_replay = _job("preview of a replay", replay_arguments, PREVIEW_SECONDS)
 replay = _job("replay", replay_arguments, CHANGE_SECONDS)
 
@@ -75,7 +85,7 @@ def show_quarantine(ctx: Context, request: Request) -> Response:
     """The quarantined rows of a table by reason."""
     refuse_other_sites(request)
     name = request.name()
-    if not has_readable(ctx, request, replace(name, name=f"{name.name}{QUARANTINE_SUFFIX}")):
+    if find_readable(ctx, request, replace(name, name=f"{name.name}{QUARANTINE_SUFFIX}")) is None:
         return console_json({"snapshot_id": None, "rows": 0, "complete": True, "reasons": [], "more_reasons": 0})
     return run_job(ctx, request, "look at the quarantine", {"table": _table(request)}, seconds=PREVIEW_SECONDS)
 

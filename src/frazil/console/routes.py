@@ -12,6 +12,7 @@ from frazil.console.access import access_routes
 from frazil.console.actions import Handler
 from frazil.console.assets import serve_file, serve_page
 from frazil.console.auditing import list_records
+from frazil.console.checks import list_checks, show_checks
 from frazil.console.compaction import show_compaction
 from frazil.console.connecting import show_connections
 from frazil.console.files import show_files
@@ -51,6 +52,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_API}/session", "getConsoleSession", show_session, AUTHENTICATED),
     Route("GET", f"{_API}/audit", "listConsoleAuditLog", list_records, on_server(Privilege.MANAGE)),
     Route("GET", f"{_IN}/tables", "listConsoleTables", list_tables, _SEEN, stops=True),
+    Route("GET", f"{_IN}/checks", "listConsoleChecks", list_checks, _SEEN, stops=True),
+    Route("GET", f"{_TABLE}/checks", "showConsoleChecks", show_checks, _READ, stops=True),
     Route("GET", f"{_IN}/connect", "showConsoleConnections", show_connections, _SEEN),
     Route("GET", f"{_IN}/pipelines", "showConsolePipelines", show_pipelines, _SEEN, stops=True),
     Route("GET", f"{_IN}/pipelines/states", "showConsoleStates", show_states, _SEEN, stops=True),
@@ -73,6 +76,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_TABLE}/upkeep", "requestUpkeep", ask, _MAINTAIN, writes=True),
     Route("POST", f"{_TABLE}/upkeep/plan", "planUpkeep", preview, _MAINTAIN, stops=True),
     Route("GET", f"{_TABLE}/quarantine", "showConsoleQuarantine", actions.show_quarantine, _READ, stops=True),
+    Route("POST", f"{_TABLE}/quarantine/rows", "listConsoleQuarantine", actions.list_quarantined, _READ, stops=True),
     *_with_preview("replay", "Replay", actions.preview_replay, actions.replay),
     *_with_preview("rollback", "Rollback", actions.preview_rollback, actions.roll_back),
     *_with_preview("refs/drop", "DropRef", actions.preview_drop, actions.drop_ref),

@@ -45,6 +45,8 @@ def describe(folder: Path, _question: Mapping[str, Any]) -> Json:
         "name": project_name(load_settings(folder=folder), folder),
         "graph": as_json(graph, None, lineage),
         "tables": {name: [column.name for column in table.columns] for name, table in tables.items()},
+        "checks": {name: list(table.checks) for name, table in tables.items()}
+        | {model.name: list(model.checks) for model in project.models},
     }
 
 

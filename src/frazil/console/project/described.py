@@ -43,6 +43,12 @@ class Described:
         tables: Mapping[str, list[str]] = self.declared.get("tables", {})
         return tables
 
+    @property
+    def checks(self) -> Mapping[str, list[str]]:
+        """The checks of each declared table and model."""
+        checks: Mapping[str, list[str]] = self.declared.get("checks", {})
+        return checks
+
 
 class Projects:
     """What was described last, by folder; one child describes a folder at a time."""

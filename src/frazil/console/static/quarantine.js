@@ -1,7 +1,7 @@
 // Rows that broke the contract of a table, by reason, and how they come in after all.
 
 import { facts, openAction } from "./actions.js";
-import { get, tablePath } from "./api.js";
+import { get, post, tablePath } from "./api.js";
 import { command, commandLine, h, quoted } from "./dom.js";
 import { age, count, oneLine, plural, when } from "./format.js";
 import { section } from "./parts.js";
@@ -26,11 +26,31 @@ export async function quarantineTab(table, body, { signal }) {
 function drawGroup(table, held, group) {
   const share = h("span", { class: "number" }, `${plural(group.rows, "row")}`);
   const replay = h("button", { type: "button", class: "chip", onclick: () => openReplay(table, held, group.reason) }, "Replay these…");
-  const more = group.rows - group.samples.length;
+  const samples = h("div", { class: "samples" }, group.samples.map(drawSample));
+  const note = h("p", { class: "muted", role: "status" });
+  const next = h("button", { type: "button", class: "plain-button", onclick: () => loadMore() }, "Show more");
+  let shown = group.samples.length;
+  const say = (more) => {
+    note.textContent = group.rows > shown ? `${count(shown)} of ${plural(group.rows, "row")}` : "";
+    next.hidden = !more;
+  };
+  const loadMore = async () => {
+    next.disabled = true;
+    try {
+      const page = await post(tablePath(table, "quarantine/rows"), { head: held.snapshot_id, reason: group.reason, skip: shown });
+      samples.append(...page.rows.map(drawSample));
+      shown += page.rows.length;
+      say(page.more);
+    } catch (error) {
+      if (error.status !== 401) note.textContent = error.status === 409 ? "The quarantine has changed: load the page again." : error.message;
+    }
+    next.disabled = false;
+  };
+  say(group.rows > shown);
   return section(
     h("span", { class: "reason" }, h("bdi", {}, oneLine(group.reason, 400)), share, replay),
-    h("div", { class: "samples" }, group.samples.map(drawSample)),
-    more > 0 ? h("p", { class: "muted" }, `and ${count(more)} more`) : null,
+    samples,
+    h("div", { class: "more-rows" }, note, next),
   );
 }
 

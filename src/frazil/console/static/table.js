@@ -90,8 +90,9 @@ function drawFacts(list, table) {
 
 const STEPS = { compact: "Compact small files", deletes: "Apply delete files", manifests: "Merge manifests", expire: "Expire snapshots" };
 
-function overview(table, body) {
+function overview(table, body, { signal }) {
   const { upkeep } = table;
+  const checks = h("div", { class: "checks" }, h("p", { class: "muted" }, "Loading…"));
   const steps = Object.entries(table.steps).map(([step, score]) => {
     const share = Math.min(1, score);
     const bar = s("svg", { class: "meter", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { width: 100, height: 6, rx: 3 }), s("rect", { width: 100 * share, height: 6, rx: 3, class: score >= 1 ? "due" : "on" }));
@@ -133,10 +134,25 @@ function overview(table, body) {
           h("p", { class: "muted" }, run ? `Last run ${age(run.at_ms)}: ${run.outcome}${run.saved_files ? `, ${plural(run.saved_files, "file")} fewer` : ""}.` : "Upkeep has not run on this table."),
           table.working ? h("p", {}, "Upkeep is running.") : null,
         ),
+        section("Checks", checks),
         section("On the command line", command(commandLine("log", [table.label])), command(commandLine("maintain", [table.label], "--dry-run")), command(commandLine("explain", [table.label]))),
       ),
     ),
   );
+  drawChecks(table, checks, signal);
+}
+
+// The declared checks of a table, and its quarantined rows. The project's code may have to run for it.
+async function drawChecks(table, place, signal) {
+  try {
+    const { project, checks, quarantined } = await get(tablePath(table, "checks"), { signal });
+    const unknown = { none: "Not known: there is no lakehouse.py where this server runs.", failed: "Not known: the project in the server's folder could not be loaded." };
+    const list = checks?.length ? h("ul", { class: "facts-list" }, checks.map((check) => h("li", {}, h("code", {}, h("bdi", {}, oneLine(check, 400)))))) : h("p", { class: "muted" }, unknown[project.status] ?? (checks ? "The project declares none." : "The project does not declare this table."));
+    const held = quarantined ? h("p", {}, h("a", { href: hash("table", table.warehouse, table.namespace.join("\x1f"), table.name, "quarantine") }, plural(quarantined, "quarantined row"))) : h("p", { class: "muted" }, quarantined === 0 ? "No row is in quarantine." : "How many rows are in quarantine is not known.");
+    place.replaceChildren(list, COMPANIONS.test(table.name) ? "" : held);
+  } catch (error) {
+    if (error.name !== "AbortError" && error.status !== 401) place.replaceChildren(h("p", { class: "muted" }, error.message));
+  }
 }
 
 export function refMark(ref) {

@@ -27,6 +27,13 @@ function filesCell(row) {
   return h("span", { title: `${plural(row.data_files, "data file")}, ${plural(row.delete_files, "delete file")}` }, compact(row.data_files));
 }
 
+// How many checks are declared, where that is known; and the rows that broke them.
+function checksCell(row) {
+  const declared = row.checks?.length, held = row.quarantined ?? 0;
+  const title = [...(row.checks ?? []).map((check) => oneLine(check, 120)), ...(held ? [plural(held, "quarantined row")] : [])].join("\n");
+  return h("span", { title: title || null }, declared === undefined ? (held ? "" : "–") : count(declared), held ? h("span", { class: "bad" }, ` ${compact(held)} ✕`) : null);
+}
+
 // The commits of the last days, a bar each.
 export function activity(days) {
   const most = Math.max(...days, 1);
@@ -46,6 +53,7 @@ const COLUMNS = [
   { key: "data_files", title: "Files", width: "58px", right: true, least: 700, sort: "number", cell: filesCell },
   { key: "average_file_bytes", title: "Avg file", width: "70px", right: true, least: 820, sort: "number", cell: (row) => bytes(row.average_file_bytes) },
   { key: "delete_ratio", title: "Deleted", width: "66px", right: true, least: 900, sort: "number", about: "Share of the rows that position deletes mark; unknown with equality deletes", cell: (row) => percent(deletedShare(row)) },
+  { key: "checks", title: "Checks", width: "76px", right: true, least: 980, sort: "checks", about: "Checks that the project declares, and quarantined rows", cell: checksCell },
   { key: "activity", title: "14 days", width: "84px", right: true, least: 1060, sort: "activity", about: "Commits per day", cell: (row) => (row.activity ? activity(row.activity) : "") },
   { key: "committed_ms", title: "Last commit", width: "84px", right: true, least: 600, sort: "number", cell: (row) => h("span", { title: when(row.committed_ms) }, row.health.level === "hidden" ? "–" : age(row.committed_ms)) },
 ];
@@ -82,6 +90,7 @@ function noteQuarantine(rows) {
   const byLabel = new Map(rows.map((row) => [row.label, row]));
   for (const row of rows) {
     const target = row.label.endsWith("__quarantine") && row.rows > 0 ? byLabel.get(row.label.slice(0, -"__quarantine".length)) : null;
+    if (target) target.quarantined = row.rows;
     if (!target || target.health.level === "hidden") continue;
     const level = LEVELS[target.health.level] > LEVELS.due ? "due" : target.health.level;
     target.health = { ...target.health, level, reasons: [`${plural(row.rows, "quarantined row")}`, ...target.health.reasons.filter(Boolean)] };
@@ -92,6 +101,7 @@ const compare = {
   text: (row) => row.search,
   number: (row, key) => row[key] ?? -1,
   health: (row) => -(LEVELS[row.health.level] * 1e6 - Math.min(row.health.score ?? 0, 1e5)),
+  checks: (row) => (row.quarantined ?? 0) * 1e6 + (row.checks?.length ?? -1),
   activity: (row) => (row.activity ?? []).reduce((sum, commits) => sum + commits, 0),
 };
 
@@ -157,6 +167,10 @@ export function tablesPage({ warehouse, query }, signal) {
         state.tables.set(warehouse, data);
         draw();
       });
+      // The project's code may have to run for it, which the list does not wait for.
+      const { checks } = await get(apiPath(warehouse, "checks"), { signal });
+      for (const row of data.rows) if (Object.hasOwn(checks, row.label)) row.checks = checks[row.label];
+      draw();
     } catch (error) {
       if ([401, 403, 404].includes(error.status)) state.tables.delete(warehouse);
       if (error.name !== "AbortError" && error.status !== 401) show("Tables", problem(error));

@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
     "csv": Kind(write_csv_job),
     "preview of upkeep": Kind(plan_steps),
     "look at the quarantine": Kind(tables.show_quarantine),
+    "page of the quarantine": Kind(tables.list_quarantined),
     "preview of a replay": Kind(tables.preview_replay),
     "replay": Kind(tables.replay, writes=True),
     "preview of a rollback": Kind(tables.preview_rollback),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import CommitConflict, HistoryError
@@ -22,6 +23,7 @@ Arguments = Mapping[str, Any]
 MOST_ENTRIES = 10  # snapshots that a plan names
 MOST_ROWS = 200_000  # of a quarantine that are looked at
 MOST_REASONS, SAMPLES = 50, 5
+PAGE_ROWS = 25  # of a reason, that come when one asks for more
 MOST_CHARACTERS = 2_000  # of a sample
 
 # --- rollback --------------------------------------------------------------------------------------------------------
@@ -171,6 +173,15 @@ def show_quarantine(lake: Lake, arguments: Arguments) -> dict[str, Any]:
         ],
         "more_reasons": len(reasons) - len(shown),
     }
+
+
+def list_quarantined(lake: Lake, arguments: Arguments) -> dict[str, Any]:
+    """The next rows of a reason, and whether there are others."""
+    quarantine = _open_quarantine(lake, arguments)
+    _require(f"{arguments['table']}{QUARANTINE_SUFFIX}", "main", arguments["head"], quarantine.snapshot_id())
+    rows = (row for row in islice(quarantine.iter_rows(), MOST_ROWS) if _cut(row.kind) == arguments["reason"])
+    page = list(islice(rows, arguments["skip"], arguments["skip"] + PAGE_ROWS + 1))
+    return {"rows": [_describe_row(row) for row in page[:PAGE_ROWS]], "more": len(page) > PAGE_ROWS}
 
 
 def preview_replay(lake: Lake, arguments: Arguments) -> dict[str, Any]:
