@@ -1,9 +1,9 @@
 """Appends that wait for each other, committed together: one metadata file, one swap of the pointer, a snapshot each.
 
-The thread that holds the table's lock commits for all that wait; the others find their outcome when their turn comes.
-So a request that does not wait pays nothing. Each request is checked, recorded and answered by itself: its rights,
-its record in the audit log and its idempotency key are part of the one transaction. A request that cannot be part of it
-is left out, gets its own outcome, and the others go on.
+The request that leads takes the table's lock, in the process and between processes, and commits for all that wait; each
+of them gets its outcome at once, without the lock. So a request that does not wait pays nothing. Each request is
+checked, recorded and answered by itself: its rights, its record in the audit log and its idempotency key are part of
+the one transaction. A request that cannot be part of it is left out, gets its own outcome, and the others go on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 
 from frazil.catalog.access.gate import AccessChanged
-from frazil.catalog.appends.group import Left, Ticket
+from frazil.catalog.appends.group import Key, Left, Ticket
 from frazil.catalog.commit import Change
 from frazil.catalog.context import Context
 from frazil.catalog.http import Request, Response
@@ -41,11 +41,22 @@ def commit_append(ctx: Context, request: Request, warehouse: Warehouse, change: 
     """The answer to an append, which is committed together with those that wait for the same table."""
     ticket, key = Ticket(request, change, respond), table_key(warehouse, change.name)
     ctx.appends.groups.add(key, ticket)
+    ticket.turn.wait()
     with certain_failures(creates=False):
-        with ctx.locks.hold([key]):
-            if not ticket.done:
-                _commit_all(ctx, warehouse, ctx.appends.groups.take(key, ticket))
+        if not ticket.done:
+            _lead(ctx, warehouse, key, ticket)
         return ticket.result()
+
+
+def _lead(ctx: Context, warehouse: Warehouse, key: Key, leader: Ticket) -> None:
+    """Commits for all that wait when this one gets the table's lock."""
+    taken: list[Ticket] = []
+    try:
+        with ctx.locks.hold([key]):
+            taken = ctx.appends.groups.take(key)
+            _commit_all(ctx, warehouse, taken)
+    finally:
+        ctx.appends.groups.end(key, leader, taken)
 
 
 def _commit_all(ctx: Context, warehouse: Warehouse, tickets: Sequence[Ticket]) -> None:

@@ -92,6 +92,43 @@ def test_appends_that_wait_are_one_metadata_file_and_a_snapshot_each(server: Emb
     assert len(load(server.uri).inspect.files()) == 6
 
 
+def test_only_the_request_that_commits_for_all_takes_the_lock_of_the_table(
+    server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its outcome a request need not wait until another worker has given the lock back."""
+    requests, database = prepared(server, 5), server.app.ctx.database
+    locked: list[int] = []
+    lock = database.lock_stripe
+
+    def lock_and_note(number: int) -> None:
+        lock(number)
+        locked.append(number)
+
+    monkeypatch.setattr(database, "lock_stripe", lock_and_note)
+    answers = send_together(server, sending(server, requests))
+    assert [answer.status for answer in answers] == [200] * 5
+    assert len(locked) == 2  # the test has it while they gather
+
+
+def test_a_request_that_comes_while_others_are_committed_leads_the_next_ones(
+    server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = prepared(server, 5)
+    files, failing = metadata_files(server), Failing(server, monkeypatch)
+    late: list[Future[Answer]] = []
+    with ThreadPoolExecutor(2) as threads:
+
+        def send_two_more() -> None:
+            late.extend(threads.submit(action) for action in sending(server, requests[3:]))
+            wait_until_waiting(server, 2)
+
+        failing.between = send_two_more
+        answers = send_together(server, sending(server, requests[:3]))
+        assert [answer.status for answer in (*answers, *(each.result() for each in late))] == [200] * 5
+    assert metadata_files(server) == files + 2
+    assert sorted(snapshot_ids(server.uri)[1:]) == sorted(ids_of(requests))
+
+
 def test_transactions_of_one_table_wait_with_the_others(server: EmbeddedCatalog) -> None:
     requests, key = prepared(server, 3), {"Idempotency-Key": str(uuid.uuid4())}
     files = metadata_files(server)

@@ -1,10 +1,10 @@
-"""Appends to one table that wait for its lock, until one of them commits all."""
+"""Appends to one table that wait until one of them, which leads, has the table's lock and commits all."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.commit import Change
@@ -19,13 +19,16 @@ Key = tuple[str, ...]  # of a table
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A request that waits for its turn, and later its outcome."""
+    """A request that waits for its turn, and later its outcome. The turn comes when it has its outcome, or is to lead:
+    who has an outcome waits for no lock.
+    """
 
     request: Request
     change: Change
     respond: Callable[[Any], Response]
     answer: Response | None = None
     error: Exception | None = None
+    turn: threading.Event = field(default_factory=threading.Event)
 
     @property
     def done(self) -> bool:
@@ -48,24 +51,41 @@ class Left(Exception):
 
 
 class Groups:
-    """The tickets that wait, by table, in the order in which they came."""
+    """The tickets that wait, by table, in the order in which they came. One of each table leads: it takes the table's
+    lock, and commits for those that wait by then. When it has ended, the one that has waited longest leads.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[Key, list[Ticket]] = {}
+        self._led: set[Key] = set()
         self._lock = threading.Lock()
 
     def add(self, key: Key, ticket: Ticket) -> None:
+        """The ticket waits. It leads if no other one does."""
         with self._lock:
             self._waiting.setdefault(key, []).append(ticket)
+            if key not in self._led:
+                self._led.add(key)
+                ticket.turn.set()
 
-    def take(self, key: Key, own: Ticket) -> list[Ticket]:
-        """Those that have waited longest, and the caller's own: they do not wait any more."""
+    def take(self, key: Key) -> list[Ticket]:
+        """Those that have waited longest, the one that leads among them: they do not wait any more."""
+        with self._lock:
+            waiting = self._waiting.pop(key)
+            if left := waiting[MOST_TICKETS:]:
+                self._waiting[key] = left
+        return waiting[:MOST_TICKETS]
+
+    def end(self, key: Key, leader: Ticket, taken: Sequence[Ticket]) -> None:
+        """It is the turn of those that were taken, and of the next one that leads."""
+        for ticket in taken:
+            ticket.turn.set()
         with self._lock:
             waiting = self._waiting.pop(key, [])
-            taken = waiting[:MOST_TICKETS]
-            if own not in taken:
-                taken[-1] = own
-            left = [ticket for ticket in waiting if ticket not in taken]
-            if left:
-                self._waiting[key] = left
-        return taken
+            if leader in waiting:  # it got no lock
+                waiting.remove(leader)
+            if waiting:
+                self._waiting[key] = waiting
+                waiting[0].turn.set()
+            else:
+                self._led.discard(key)
