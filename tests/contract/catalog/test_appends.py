@@ -15,6 +15,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import Table
 
 from frazil.catalog import newest_records
+from frazil.catalog.appends import files
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict
@@ -52,6 +53,12 @@ def local(location: str) -> Path:
 
 def file_paths(table: Table) -> list[str]:
     return sorted(table.inspect.files()["file_path"].to_pylist())
+
+
+def known_head(uri: str) -> Table:
+    """A table of one snapshot."""
+    assert send(uri, prepare(open_table(uri))).status == 200
+    return load(uri)
 
 
 def outcome(answer: Answer) -> tuple[int, str]:
@@ -148,6 +155,55 @@ def test_a_transaction_of_one_table_is_moved_like_its_commit(server: EmbeddedCat
 def send_transaction(server: EmbeddedCatalog, request: Json) -> Answer:
     changes = [{"identifier": {"namespace": ["ns"], "name": "t"}, **request}]
     return Client(server.uri).post("/transactions/commit", {"table-changes": changes})
+
+
+@contextlib.contextmanager
+def second_server(server: EmbeddedCatalog) -> Iterator[EmbeddedCatalog]:
+    """Another server of the same database and warehouse, that has read nothing yet."""
+    warehouses = {"default": server.warehouse.removeprefix("file://")}
+    with running_catalog(
+        server.folder / "second", database=f"sqlite:///{server.folder / 'catalog.db'}", warehouses=warehouses
+    ) as second:
+        yield second
+
+
+def test_an_append_comes_in_through_a_server_that_has_not_seen_the_last_hundred_commits(
+    server: EmbeddedCatalog,
+) -> None:
+    """A writer that took long, and a server that has started meanwhile."""
+    table = known_head(server.uri)
+    *others, late = [prepare(table) for _ in range(101)]
+    assert {send(server.uri, request).status for request in others} == {200}
+    with second_server(server) as second:
+        assert send(second.uri, late).status == 200
+    assert snapshot_ids(server.uri)[1:] == [snapshot_of(request)["snapshot-id"] for request in (*others, late)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "statuses"),
+    [
+        ("MOST_NEWER", 5, [409, 409, 409]),
+        ("MOST_NEWER", 6, [200]),
+        ("NEWER_SECONDS", -1.0, [409, 409, 409]),
+        ("NEWER_BYTES", 0, [409, 409, 409]),
+        ("NEWER_BYTES", 2.5, [409, 409, 200]),  # what was read is kept: the next try goes on
+    ],
+)
+def test_what_is_read_of_the_commits_of_others_is_limited(
+    server: EmbeddedCatalog, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, statuses: list[int]
+) -> None:
+    table = known_head(server.uri)
+    *others, late = [prepare(table) for _ in range(7)]
+    assert {send(server.uri, request).status for request in others} == {200}
+    if limit == "NEWER_BYTES":  # a number of manifests
+        folder = local(table.location()) / "metadata"
+        value = int(value * max(file.stat().st_size for file in folder.glob("*-m*.avro")))
+    monkeypatch.setattr(files, limit, value)
+    with second_server(server) as second:
+        answered = [send(second.uri, late).status]
+        while answered[-1] != 200 and len(answered) < 3:
+            answered.append(send(second.uri, late).status)
+    assert answered == statuses
 
 
 def test_an_append_after_a_merge_of_manifests_by_another_writer_comes_in(server: EmbeddedCatalog) -> None:

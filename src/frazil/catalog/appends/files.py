@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -31,7 +32,10 @@ MIB = 1 << 20
 LIST_BYTES, LIST_UNPACKED_BYTES = 2 * MIB, 8 * MIB  # some ten thousand manifests
 MANIFEST_BYTES = MIB
 MANIFESTS_UNPACKED_BYTES = 4 * MIB  # of all that one rebase reads: some thousand files, in less than a second
-MOST_NEWER = 64  # manifests of others that are read to compare paths
+# What is read of the manifests of others to compare paths. A server that has just started, or has not made these
+# commits, reads all that have come since the writer looked; those that make them keep the paths. The table's lock is
+# held meanwhile, so the time is limited, too: what was read is kept, and the writer's next try goes on from there.
+MOST_NEWER, NEWER_BYTES, NEWER_SECONDS = 1_000, 16 * MIB, 3.0
 KEPT_BYTES = 32 * MIB
 PATH_BYTES = 100  # that a path takes in memory besides its characters, about
 
@@ -100,7 +104,7 @@ class _Files:
         self._read, self._known, self._metadata = read, known, metadata
         self._version: int = metadata["format-version"]
         self._scope = (self._version, *folders)
-        self._room = MANIFESTS_UNPACKED_BYTES
+        self._room, self._newer_bytes, self._deadline = MANIFESTS_UNPACKED_BYTES, NEWER_BYTES, 0.0
 
     def rebase(self, append: Append, base: Base, uuid: str) -> Rebased:
         head = self._list(base.head["manifest-list"])
@@ -156,12 +160,17 @@ class _Files:
         unread = [listed.path for listed, others in zip(newer, known, strict=True) if others is None]
         if len(unread) > MOST_NEWER:
             raise NotRebased(f"{len(newer)} manifests have come to the branch since it looked")
+        self._deadline = time.monotonic() + NEWER_SECONDS
         read = (self._read_paths(path) for path in unread)
         if not all(paths.isdisjoint(others) for others in itertools.chain(filter(None, known), read)):
             raise NotRebased("a data file was added by another commit meanwhile")
 
     def _read_paths(self, manifest: str) -> frozenset[str]:
-        paths = read_paths(self._open_manifest(self._content(manifest, MANIFEST_BYTES)))
+        if time.monotonic() > self._deadline:
+            raise NotRebased("reading what has come to the branch since it looked takes too long")
+        content = self._content(manifest, min(MANIFEST_BYTES, self._newer_bytes))
+        self._newer_bytes -= len(content)
+        paths = read_paths(self._open_manifest(content))
         self._keep_paths(manifest, paths)
         return paths
 
