@@ -40,11 +40,12 @@ export function drawNav(current) {
     { "aria-label": "Warehouse", onchange: (event) => go("tables", event.target.value) },
     session.warehouses.map((name) => h("option", { value: name, selected: name === state.warehouse }, name)),
   );
+  const tool = (name, label, title, onclick) => h("button", { type: "button", class: "nav-link", "aria-label": label, title, onclick }, icon(name), h("span", {}, label));
   const foot = [
-    h("button", { type: "button", class: "nav-link", onclick: openPalette, title: "Ctrl K" }, icon("search"), h("span", {}, "Go to…")),
-    h("button", { type: "button", class: "nav-link", onclick: toggleTheme, title: "t" }, icon("theme"), h("span", {}, "Theme")),
-    h("button", { type: "button", class: "nav-link", onclick: openHelp, title: "?" }, icon("keyboard"), h("span", {}, "Keys")),
-    hasToken() ? h("button", { type: "button", class: "nav-link", onclick: signOut }, icon("out"), h("span", {}, `Sign out ${session.principal ?? ""}`)) : null,
+    tool("search", "Go to…", "Ctrl K", openPalette),
+    tool("theme", "Theme", "t", toggleTheme),
+    tool("keyboard", "Keys", "?", openHelp),
+    hasToken() ? tool("out", `Sign out ${session.principal ?? ""}`.trim(), "Forget the key", signOut) : null,
   ];
   const parts = [
     h("a", { class: "brand", href: "#/tables" }, h("img", { src: "/console/static/icon.svg", alt: "", width: 20, height: 20 }), "Frazil"),
