@@ -4,6 +4,7 @@ programs.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -158,6 +159,23 @@ def test_loads_and_models_run_side_by_side_and_a_failure_stops_what_depends_on_i
         **dict.fromkeys(names[1:], "failed"),
     }
     assert (len(project.rows("silver.clean")), len(project.rows("gold.revenue"))) == (3, 2)  # as before
+
+
+def test_days_of_a_model_or_all_of_it_are_computed_again_though_nothing_is_new(project: LakeProject) -> None:
+    project.write(GROUP)
+    assert project.frazil("apply").exit_code == 0
+    project.land("a.csv", (1, "1970-01-02", 10), (2, "1970-01-03", 20))
+    assert project.frazil("run").exit_code == 0
+    second, third = (dt.date(1970, 1, day) for day in (2, 3))
+    strays = [{"day": day, "amount": 1} for day in (second, third)]  # of another writer, on both days
+    project.lake.table("gold.revenue").append(strays)
+    (day,) = project.document("run", "gold.revenue", "--since", "1970-01-03", "--until", "1970-01-03")["results"]
+    assert (day["status"], day["rows"]) == ("committed", 1)
+    assert project.rows("gold.revenue") == [(second, 1), (second, 10), (third, 20)]
+    (full,) = project.document("run", "gold.revenue", "--full-refresh")["results"]
+    assert (full["status"], full["rows"]) == ("committed", 2)
+    assert full["inputs"] == {"silver.clean": project.head("silver.clean")}
+    assert project.rows("gold.revenue") == [(second, 10), (third, 20)]
 
 
 def test_an_environment_is_computed_compared_and_published_without_a_copy(project: LakeProject) -> None:

@@ -89,7 +89,7 @@ def test_a_format_is_loaded_from_its_mark_on(
     assert (seen, run.run()[0].snapshot_id) == ([[1, 2], [1, 2, 3]], None)
 
 
-@pytest.mark.parametrize("format", ["orc", "avro", "delta"])
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro", "delta"])
 def test_files_get_the_condition_on_the_mark(spark: SparkSession, tmp_path: Path, format: str) -> None:
     write(spark, format, tmp_path / "rows", 1, 2)
     source = sources.spark(format, high_water_mark="id", path=tmp_path / "rows")

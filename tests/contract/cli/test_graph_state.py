@@ -202,7 +202,6 @@ def test_a_table_that_a_run_cannot_compute_says_why(lake: DerivedLake) -> None:
     assert "does not exist" in lake.states()["gold.revenue"]["reason"]
 
 
-@pytest.mark.requirement("spark.table-source")
 def test_history_that_expired_before_it_was_read_is_reported_and_not_guessed(lake: DerivedLake) -> None:
     table = lake.catalog.load_table("bronze.sales")
     read = table.metadata.current_snapshot_id
