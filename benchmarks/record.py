@@ -48,6 +48,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "upkeep": (),
     "upsert": (*SPARK, "pyiceberg", "pyarrow"),
     "vector": VECTOR_LIBRARIES,
+    "warm": SPARK,
 }
 PINNED = re.compile(r"(?P<name>[\w-]+)==(?P<version>[\w.]+)")
 
