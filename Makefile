@@ -50,8 +50,8 @@ fix: $(READY) ## Format, and mend what ruff can mend
 bench: $(READY) ## Every benchmark, next to its peer; writes docs/benchmarks.md (one alone: python -m benchmarks.NAME --quick)
 	@$(BIN)/python -m benchmarks --record docs/benchmarks.json ; code=$$? ; $(BIN)/python -m tools.docs && exit $$code
 
-soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure
-	@$(BIN)/python -m pytest tests --full $(if $(SEED),--seed $(SEED)) $(ARGS)
+soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure (a part: make soak ARGS=tests/faults)
+	@$(BIN)/python -m pytest --full $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lowest: $(READY) ## Unit tests of client, tables, scans and sinks with the lowest versions of libraries that pyproject.toml allows
 	@$(BIN)/python -m tools.lowest
