@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from frazil.catalog.embedded import EmbeddedCatalog
 from frazil.catalog.store.database import Database
 from frazil.catalog.upkeep.scores import Scores
 from frazil.catalog.upkeep.table_run import TableRun
 from frazil.catalog.upkeep.worker import UpkeepWorker
+from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from frazil.config import UpkeepSettings
 from frazil.upkeep import Debt, Halt, now_ms
@@ -71,6 +73,38 @@ def test_small_files_are_compacted_and_the_debt_is_gone(
     head = kept.head()
     work(server, opened)
     assert kept.head() == head
+
+
+def test_the_status_says_that_a_debt_is_as_of_an_older_commit(
+    server: EmbeddedCatalog, lake: FrazilCatalog, opened: Database
+) -> None:
+    kept = small_files(lake)
+    states = [status_of(opened, "lake.t")]
+    scores = Scores(opened, connector(server.properties))
+    for change in (scores.update, lambda: kept.append(9), scores.update):
+        change()
+        states.append(status_of(opened, "lake.t"))
+    assert [(state["score"] is None, state["outdated"]) for state in states] == [
+        (True, False), (False, False), (False, True), (False, False)
+    ]  # fmt: skip
+
+
+def test_the_table_of_the_status_says_so_too(
+    server: EmbeddedCatalog, lake: FrazilCatalog, opened: Database, database: str
+) -> None:
+    kept = small_files(lake)
+    Scores(opened, connector(server.properties)).update()
+    shown = [show_status(database), kept.append(9) and show_status(database)]
+    assert ["as of an older commit" in text for text in shown] == [False, True]
+    assert all("6 commits" in text for text in shown)
+
+
+def show_status(database: str) -> str:
+    """What `frazil upkeep status` prints."""
+    environment = {"FRAZIL_SERVER__DATABASE": database, "COLUMNS": "400"}
+    printed = CliRunner().invoke(cli, ["upkeep", "status"], env=environment, catch_exceptions=False)
+    assert printed.exit_code == 0
+    return printed.output
 
 
 def test_deleted_rows_and_old_snapshots_leave_by_the_tables_policy(

@@ -104,7 +104,7 @@ def _row(table: dict[str, Any]) -> list[str]:
     started = f"{datetime.fromtimestamp(run['at_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S}" if run else ""
     waits = f"in {table['next_seconds']:.0f} s" if table["next_seconds"] else ""
     done = (run["outcome"], _saved(run)) if run else ("", "")
-    why = ", ".join(table["reasons"])
+    why = ", ".join([*table["reasons"], *(["as of an older commit"] if table["outdated"] else [])])
     return [table["table"], table["state"], score, why, lease["owner"] if lease else "", started, *done, waits]
 
 

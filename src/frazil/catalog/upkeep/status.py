@@ -21,7 +21,9 @@ def list_upkeep(database: Database) -> list[dict[str, Any]]:
 
 
 def describe_table(table: Kept) -> dict[str, Any]:
-    """One table. What is not known is null: `score` of a table that no worker has scored yet."""
+    """One table. What is not known is null: `score` of a table that no worker has scored yet. `outdated` says that the
+    table was committed to since it was scored.
+    """
     debt = json.loads(table.debt) if table.debt else {}
     run = json.loads(table.run) if table.run else None
     holder = table.holder
@@ -31,6 +33,7 @@ def describe_table(table: Kept) -> dict[str, Any]:
         "warehouse": table.warehouse,
         "state": _state(table, debt),
         "score": debt.get("score") if table.debt else None,
+        "outdated": table.debt is not None and table.scored_location != table.metadata_location,
         "reasons": debt.get("reasons", []),
         "error": debt.get("error"),
         "data_files": debt.get("data_files"),
