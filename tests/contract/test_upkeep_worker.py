@@ -244,6 +244,28 @@ def test_a_stopped_worker_commits_nothing_more_and_gives_the_lease_back(
     assert (kept.on_disk(), len(kept.paths())) == (before, 6)
 
 
+def test_a_run_that_writers_overtake_again_and_again_gives_way(
+    server: EmbeddedCatalog, lake: FrazilCatalog, opened: Database
+) -> None:
+    """Between reading and committing, a file that is compacted is deleted and another one is added."""
+    kept, worker = small_files(lake), make_worker(opened, server.properties, table_seconds=3600)
+    rounds: list[int] = []
+
+    def write(step: str) -> None:
+        if step == "files written":
+            kept.live.delete(f"id = {len(rounds)}")
+            kept.append(6 + len(rounds))
+            rounds.append(kept.head())
+
+    worker.on_step = write
+    worker.run(once=True)
+    run = run_of(opened, "lake.t")
+    assert run is not None
+    assert (run["outcome"], run["saved_files"], run["problems"], len(rounds)) == ("yielded", 0, [], 3)
+    assert (kept.ids(), len(kept.paths()), kept.head()) == (list(range(3, 9)), 6, rounds[-1])
+    assert (status_of(opened, "lake.t")["state"], run["memory"]["backoff"]) == ("waiting", 1)
+
+
 def expiring(lake: FrazilCatalog, **properties: str) -> Kept:
     """Small files, and snapshots that may all expire."""
     kept = small_files(lake, **{"history.expire.max-snapshot-age-ms": "0"}, **properties)
