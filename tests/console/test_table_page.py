@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Any
 
 import click
 import pytest
@@ -15,7 +14,7 @@ from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
 from tests.console.conftest import OpenPage
 from tests.console.lake import LONG, MARKUP, RIGHT_TO_LEFT
-from tests.kit.browser import axe_violations, grid_rows
+from tests.kit.browser import axe_violations, grid_rows, longest_task_ms
 from tests.kit.console_tables import add_tables, long_past
 
 TABS = (
@@ -156,22 +155,6 @@ def test_ten_thousand_snapshots_scroll_without_a_frame_over_50_ms(
     page.locator(".grid").focus()
     page.keyboard.press("End")
     assert grid_rows(page)[-1][3] == "1,000"
-
-
-def longest_task_ms(events: list[dict[str, Any]]) -> float:
-    """The longest task of the page's main thread in time of the processor: other work on the machine does not count."""
-    mains = {
-        (event["pid"], event["tid"])
-        for event in events
-        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
-    }
-    tasks = [
-        event.get("tdur", 0) / 1000
-        for event in events
-        if event["name"].endswith("RunTask") and (event["pid"], event["tid"]) in mains
-    ]
-    assert tasks, "the trace has tasks"
-    return max(tasks)
 
 
 def test_every_command_that_a_page_names_can_be_typed(lake: EmbeddedCatalog, watch: OpenPage) -> None:

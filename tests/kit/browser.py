@@ -91,3 +91,19 @@ def axe_violations(page: Page) -> list[str]:
         for each in results
         if each["impact"] in ("serious", "critical")
     ]
+
+
+def longest_task_ms(events: list[dict[str, Any]]) -> float:
+    """The longest task of the page's main thread in time of the processor: other work on the machine does not count."""
+    mains = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        event.get("tdur", 0) / 1000
+        for event in events
+        if event["name"].endswith("RunTask") and (event["pid"], event["tid"]) in mains
+    ]
+    assert tasks, "the trace has tasks"
+    return max(tasks)
