@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from frazil import Lake
 from frazil.errors import FrazilError, QueryError
 from frazil.lake.closed_sql import ROW_FUNCTIONS
-from frazil.scan.engines.duck import connect_closed
+from frazil.lake.query import MOST_VIEWS
+from frazil.scan.engines.duck import connect_closed, first_line
 from tests.contract.test_query import SCHEMA, make_view, rows
 from tests.kit.lake import lake_catalog
 from tests.kit.raising import raises
@@ -92,7 +94,26 @@ MEMORY = (
     "PIVOT (FROM duckdb_views) ON view_name USING count(*)",
     "PIVOT (FROM information_schema.tables) ON table_name USING count(*)",
     "PIVOT (SELECT current_setting('secret_directory') AS a) ON a USING count(*)",
+    "SELECT finalize(cast_to_type(unhex('2c00'), any_value('x') EXPORT_STATE))",
+    "SELECT hex((any_value(repeat('x', 100)) EXPORT_STATE)::BLOB)",
+    "SELECT sum(id) EXPORT_STATE FROM lake.t",
+    "PIVOT (SELECT 1 AS a, (any_value(repeat('x', 100)) EXPORT_STATE)::BLOB AS b) ON a USING max(b)",
+    "WITH pg_settings AS (FROM pg_settings) SELECT name, setting FROM pg_settings",
+    "SELECT name FROM pg_settings, (WITH pg_settings AS (SELECT 1) SELECT 1)",
+    "SELECT lag(id, -9223372036854775808) OVER () FROM lake.t",
+    "SELECT lead(id, id) OVER () FROM lake.t",
+    "SELECT from_json('1', repeat('[', 60000))",
+    "SELECT json_transform('1', (SELECT country FROM lake.t LIMIT 1))",
+    "SELECT json_structure(repeat('[', 1000000))",
+    "SELECT repeat('[', 1000000)::JSON::VARIANT",
+    "SELECT TRY_CAST('1' AS STRUCT(a VARIANT[]))",
+    "SELECT sleep_ms(1000000)",
 )
+FAULT = """SELECT json_deserialize_sql(replace(json_serialize_sql('SELECT CAST(1 AS INT)'), '"child":', '"chil":'))"""
+BROKEN = {
+    "SELECT '\\xff\\xff\\xff\\xff'::BLOB::UUID": "bytes",
+    "SELECT " + "1+" * 900 + "1": "nested",
+}
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +166,49 @@ def test_no_view_calls_such_a_function_for_who_reads_it(lake: Lake, sql: str) ->
         lake.catalog.drop_view("lake.evil")
 
 
+@pytest.mark.parametrize("sql", BROKEN)
+def test_a_query_that_breaks_the_parser_or_its_messages_is_an_error_of_ours(lake: Lake, sql: str) -> None:
+    with raises(QueryError, problem=BROKEN[sql]):
+        lake.sql(sql).to_arrow()
+
+
+def test_a_fault_inside_duckdb_tells_no_address() -> None:
+    with connect_closed() as con, pytest.raises(duckdb.InternalException, match="0x") as failed:
+        con.execute(FAULT)
+    assert "0x" not in first_line(failed.value)
+
+
+def test_a_view_of_too_many_views_is_refused(lake: Lake) -> None:
+    names = [f"lake.v{number}" for number in range(MOST_VIEWS + 1)]
+    for name, source in zip(names, ["lake.t", *names], strict=False):
+        make_view(lake.catalog, name, f"SELECT * FROM {source}", "duckdb")
+    try:
+        assert lake.sql(f"SELECT count(*) AS n FROM {names[-2]}").to_arrow()["n"].to_pylist() == [2]
+        with raises(QueryError, problem="nested"):
+            lake.sql(f"SELECT * FROM {names[-1]}")
+    finally:
+        for name in names:
+            lake.catalog.drop_view(name)
+
+
+CTES = {
+    "WITH t AS (SELECT * FROM lake.t WHERE id = 1) SELECT count(*) AS n FROM t": 1,
+    "WITH T AS (SELECT * FROM t WHERE id = 1) SELECT count(*) AS n FROM t": 1,
+    "WITH a AS (SELECT * FROM t), t AS (SELECT 1 AS id LIMIT 0) SELECT count(*) AS n FROM a": 2,
+    "SELECT (SELECT count(*) FROM t) AS n, (WITH t AS (SELECT 1 LIMIT 0) SELECT count(*) FROM t) AS m": 2,
+    "WITH RECURSIVE t AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM t WHERE id < 5) SELECT count(*) AS n FROM t": 5,
+}
+
+
+@pytest.mark.parametrize("sql", CTES)
+def test_a_name_of_a_view_is_its_own_cte_before_a_table_of_the_namespace(lake: Lake, sql: str) -> None:
+    make_view(lake.catalog, "lake.named", sql, "duckdb")
+    try:
+        assert lake.sql("SELECT n FROM lake.named").to_arrow()["n"].to_pylist() == [CTES[sql]]
+    finally:
+        lake.catalog.drop_view("lake.named")
+
+
 def test_functions_of_rows_are_an_allow_list(lake: Lake) -> None:
     con = connect_closed()
     functions = con.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type LIKE 'table%'")
@@ -180,7 +244,6 @@ def test_what_a_query_is_for_still_works(lake: Lake) -> None:
         "SELECT extract(year FROM TIMESTAMPTZ '2024-05-01 00:00:00+02') AS n": [2024],
         "SELECT count(*) AS n FROM range(10)": [10],
         "SELECT column_name AS n FROM (DESCRIBE lake.t)": ["id", "country"],
-        "WITH pg_class AS (SELECT id AS n FROM lake.t) SELECT max(n) AS n FROM pg_class": [2],
         "SELECT count(*) AS n FROM lake.t, unnest([1, 2])": [4],
         "SELECT count(*) AS n FROM json_each('[1, 2, 3]')": [3],
         "SELECT NO AS n FROM (PIVOT lake.t ON country IN ('NO') USING count(*)) ORDER BY 1 DESC LIMIT 1": [1],

@@ -19,7 +19,7 @@ from frazil.client import READS
 from frazil.errors import FrazilError, NoSuchTable, QueryError
 from frazil.history import ref_in
 from frazil.lake.access import LakeMoment
-from frazil.lake.closed_sql import Node, check_tree, check_words
+from frazil.lake.closed_sql import Node, check_tree, check_words, unbound_tables
 from frazil.lake.nearest_sql import NearestCall, is_nearest
 from frazil.scan.engines import connect_closed, first_line, import_duckdb, quoted
 from frazil.scan.planning import MAIN, Named, Point, find_point, find_ref, find_time
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from frazil.scan.reading import RowScan
 
 BATCH_ROWS = 65_536
+MOST_VIEWS = 64  # that select from each other
 EXPLAIN = re.compile(r"\s*EXPLAIN(\s+ANALYZE)?\s+", re.IGNORECASE)
 PIVOT = re.compile(r"\s*(PIVOT|PIVOT_WIDER)\b", re.IGNORECASE)
 DOTTED = re.compile(r'(?:"[^"]+"|\w+)(?:\.(?:"[^"]+"|\w+))+')
@@ -145,6 +146,12 @@ def _closed_on_error(tables: QueryTables) -> Iterator[None]:
     except duckdb.Error as exc:
         tables.con.close()
         raise tables.translate(exc) from exc
+    except RecursionError as exc:
+        tables.con.close()
+        raise QueryError("the query is nested too deeply", problem="nested") from exc
+    except UnicodeDecodeError as exc:  # DuckDB's message repeats bytes that are no text
+        tables.con.close()
+        raise QueryError("the query failed on bytes that are no text", problem="bytes") from exc
     except FrazilError:
         tables.con.close()
         raise
@@ -181,10 +188,10 @@ class QueryTables:
         return self._resolve(self._parse(sql), namespace)
 
     def _resolve(self, tree: Node, namespace: str) -> str:
-        for node in _tables(tree):
+        for node in unbound_tables(tree):
             if is_nearest(node):
                 self._search(node, namespace)
-            else:
+            elif node.get("type") == "BASE_TABLE":
                 self._place(node, namespace)
         (row,) = self.con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
         sql = str(row[0])
@@ -349,6 +356,10 @@ class QueryTables:
                 hint=" -> ".join([*self._pending, name]),
                 problem="recursive-view",
             )
+        if len(self._pending) == MOST_VIEWS:
+            raise QueryError(
+                f"the view {self._pending[0]} selects from {MOST_VIEWS} views, one in another", problem="nested"
+            )
         schema, _, table = name.rpartition(".")
         if (name, None) not in self._made:
             self._pending.append(name)
@@ -371,6 +382,8 @@ class QueryTables:
         failed = next((dataset.failed for dataset in self.datasets if dataset.failed is not None), None)
         if failed is not None:
             return failed
+        if isinstance(exc, duckdb.InternalException):  # its message has addresses of memory and paths
+            return QueryError("DuckDB failed by itself; the query may be written in another way", problem="internal")
         said = first_line(exc).partition(" Possible solutions:")[0].partition(" Database is launched")[0]
         if isinstance(exc, duckdb.OutOfMemoryException):
             hint = "aggregate or filter earlier, or select fewer columns"
@@ -391,16 +404,6 @@ class QueryTables:
             )
             return QueryError(said.partition(" Did you mean")[0], hint=hint)  # DuckDB would name tables of its own
         return QueryError(said)
-
-
-def _tables(node: Any) -> Iterator[Node]:
-    if isinstance(node, dict):
-        if node.get("type") == "BASE_TABLE" or is_nearest(node):
-            yield node
-        node = list(node.values())
-    if isinstance(node, list):
-        for child in node:
-            yield from _tables(child)
 
 
 def _point_in(
@@ -456,11 +459,13 @@ def _closing(result: pa.RecordBatchReader, tables: QueryTables) -> pa.RecordBatc
         try:
             for batch in result:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except UnicodeDecodeError as exc:
+            raise QueryError("the query failed on bytes that are no text", problem="bytes") from exc
         except (duckdb.Error, OSError, pa.ArrowException) as exc:
             error = tables.translate(exc)
             raise (
                 error
-                if not isinstance(error, QueryError)
+                if not isinstance(error, QueryError) or error.problem == "internal"
                 else QueryError(f"the query stopped: {first_line(exc)}", reason=first_line(exc))
             ) from exc
         finally:

@@ -129,5 +129,5 @@ def literal(text: str) -> str:
 
 
 def first_line(exc: Exception) -> str:
-    """What DuckDB said, without the picture of the query below it."""
-    return str(exc).partition("\n\nLINE ")[0].strip().replace("\n", " ")
+    """What DuckDB said, without the picture of the query below it, and without addresses of memory."""
+    return str(exc).partition("\n\nLINE ")[0].partition("\n\nStack Trace")[0].strip().replace("\n", " ")
