@@ -5,8 +5,12 @@ committed before or was rolled back gets the conflict.
 from __future__ import annotations
 
 import re
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,9 +22,12 @@ from frazil.client import FrazilCatalog
 from frazil.errors import CommitConflict, CommitUnknown, WriterFenced
 from frazil.history.rollback import perform_rollback
 from frazil.sinks import open as open_sink
+from frazil.sinks.bytewax import IcebergSink, IcebergSinkConfig, SourceRows
 from frazil.write.commit.progress import read_progress
+from frazil.write.commit.publish import RetryPolicy
 from frazil.write.files.layout import TableLayout
 from tests.contract.test_sink_publish import Faulty, PublishedTable, Writer, lose_reply
+from tests.kit.catalog_writers import wait_for
 from tests.kit.raising import raises
 
 Commit = Callable[[], None]
@@ -122,6 +129,76 @@ def test_a_sink_with_a_part_for_each_process_is_rebased(
         first.commit()
         first.write([{"id": 2}], position=2)
     assert (lake.ids(), rebases(), lake.problems()) == ([0, 1, 2], 1, ())
+
+
+def test_two_parts_of_a_dataflow_are_rebased(
+    server: EmbeddedCatalog, lake: PublishedTable, rebases: Callable[[], int]
+) -> None:
+    """The parts of two workers of Bytewax: one makes its checkpoint while the other one's commit is on its way."""
+    meanwhile: list[Callable[[], object]] = []
+
+    def on_step(step: str) -> None:
+        if step == "before commit" and meanwhile:
+            meanwhile.pop()()
+
+    name, retry = ".".join(lake.name), RetryPolicy(on_step=on_step)
+    options: dict[str, Any] = {"catalog_properties": server.properties, "num_partitions": 2, "retry": retry}
+    host = IcebergSink(IcebergSinkConfig(server.uri, "rest", None, name, **options))
+    first, second = (host.build_part("flow.lake", part, None) for part in host.list_parts())
+    sources = {host.part_of(source): source for source in ("e/0", "e/1")}
+    for offset in range(3):
+        for number, part in enumerate((first, second)):
+            rows = [{"id": 10 * number + offset}]
+            part.write_batch([SourceRows(rows, sources[f"part-{number}"], [offset])])
+        meanwhile.append(second.snapshot)
+        assert first.snapshot() == {"position": {sources["part-0"]: offset + 1}}
+    assert (lake.ids(), rebases(), lake.problems()) == ([0, 1, 2, 10, 11, 12], 3, ())
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_parts_that_wait_for_each_other_are_one_commit_and_a_fenced_one_has_its_conflict(
+    server: EmbeddedCatalog, lake: PublishedTable, rebases: Callable[[], int]
+) -> None:
+    """Four tickets in a group: three parts, and a writer whose part was taken over while its commit was on its way."""
+    key, groups = ("default", *lake.name), server.app.ctx.appends.groups
+    prepared, taken_over = threading.Event(), threading.Event()
+
+    def wait_for_takeover(commit: Commit) -> None:
+        prepared.set()
+        assert taken_over.wait(60)
+        commit()
+
+    def wait_until_waiting(count: int) -> None:
+        wait_for(lambda: len(groups._waiting.get(key, ())) >= count, seconds=60)
+
+    writers = [lake.writer(f"s/{number}") for number in (1, 2, 3)]
+    zombie = writer_with(lake, wait_for_takeover)
+    with ThreadPoolExecutor(4) as threads:
+        fenced = threads.submit(zombie.write, 9)
+        assert prepared.wait(60)
+        lake.writer().write(1, base=50)
+        files, snapshots = metadata_files(lake), len(lake.table().snapshots())
+        with server.app.ctx.locks.hold([key]):
+            taken_over.set()
+            wait_until_waiting(1)
+            written = []
+            for number, writer in enumerate(writers, start=1):
+                written.append(threads.submit(writer.write, number, base=100 * number))
+                wait_until_waiting(1 + number)
+        with raises(WriterFenced, current=2, ours=1):
+            fenced.result()
+        for result in written:
+            result.result()
+    assert (metadata_files(lake), len(lake.table().snapshots())) == (files + 1, snapshots + 3)
+    assert (lake.ids(), rebases(), lake.problems()) == ([50, 100, 200, 201, 300, 301, 302], 2, ())
+    assert offsets(lake) == {"s/0": 1, "s/1": 1, "s/2": 2, "s/3": 3}
+
+
+def metadata_files(lake: PublishedTable) -> int:
+    """Metadata files of the table on disk."""
+    return len(list(Path(lake.table().location().removeprefix("file://")).rglob("*.metadata.json")))
 
 
 # --- zombies ---------------------------------------------------------------------------------------------------------
