@@ -11,11 +11,16 @@ import uuid
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import bytewax.operators as op
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from bytewax.dataflow import Dataflow
+from bytewax.recovery import RecoveryConfig, init_db_dir
+from bytewax.testing import TestingSource, run_main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionSpec
@@ -41,6 +46,7 @@ from frazil.client import FrazilCatalog
 from frazil.errors import RowRefused, SinkError, WriterFenced
 from frazil.quarantine.replay import IcebergQuarantine, Rules
 from frazil.scan.reading.read import plan_snapshot, read_tasks
+from frazil.sinks.bytewax import SourceRows
 from frazil.sinks.sink import ArrowSink
 from frazil.write.commit.publish import RetryPolicy
 from frazil.write.commit.snapshots import Append
@@ -141,6 +147,31 @@ def test_any_stream_of_changes_leaves_the_rows_of_a_dictionary(
             assert sink.offset == position
             sink.write_with_offsets(batch, source="0", offsets=[position - 1] * len(batch))
             sink.commit()
+    assert rows_of(catalog, table) == oracle.all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=example_count(short=5, full=100))
+@given(batches=st.lists(st.tuples(st.lists(CHANGES, min_size=1, max_size=10), st.booleans()), min_size=1, max_size=4))
+def test_any_stream_of_changes_through_bytewax_leaves_the_rows_of_a_dictionary(
+    way: str, catalog: FrazilCatalog, batches: list[tuple[Rows, bool]]
+) -> None:
+    """A checkpoint, and so a commit, after each batch. After some of them the process dies: Bytewax starts again from
+    the checkpoint before, and sends what came after it once more.
+    """
+    table, oracle, items = new_table(catalog, SCHEMA, properties=WAYS[way]), Oracle(), list[Any]()
+    for position, (batch, dies) in enumerate(batches):
+        oracle.apply(batch)
+        items.append(("e/0", SourceRows(batch, "e/0", [position] * len(batch))))
+        items += [TestingSource.ABORT()] if dies else []
+    options: dict[str, Any] = {"name": "changes", "key": ["id"], "sequence": "version", "op": "op"}
+    sink = frazil.sinks.open(table, host="bytewax", catalog=catalog, mode="upsert", **options)
+    with TemporaryDirectory() as folder:
+        init_db_dir(Path(folder), 1)
+        for _ in range(1 + sum(dies for _, dies in batches)):
+            flow = Dataflow("flow")
+            op.output("lake", op.input("changes", flow, TestingSource(items)), sink)
+            run_main(flow, epoch_interval=dt.timedelta(0), recovery_config=RecoveryConfig(folder))
     assert rows_of(catalog, table) == oracle.all()
 
 
