@@ -53,7 +53,7 @@ bench: $(READY) ## Every benchmark, next to its peer; writes docs/benchmarks.md 
 soak: $(READY) ## Campaigns and property tests at full size; prints the seed that repeats a failure (a part: make soak ARGS=tests/faults)
 	@$(BIN)/python -m pytest --full $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-lowest: $(READY) ## Unit tests of client, tables, scans and sinks with the lowest versions of libraries that pyproject.toml allows
+lowest: $(READY) ## Unit tests of libraries, commands and catalog with the lowest versions of libraries that pyproject.toml allows
 	@$(BIN)/python -m tools.lowest
 
 docs: $(READY) ## Write the generated pages of docs/, and build the documentation site into site/

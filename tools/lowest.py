@@ -1,5 +1,5 @@
-"""Unit tests of the client, tables, scans, sinks and writes with the lowest versions of libraries that pyproject.toml
-allows: `make lowest`.
+"""Unit tests of libraries, commands and the catalog with the lowest versions that pyproject.toml allows: `make lowest`,
+and a part of `make soak`.
 
 What Frazil asks for directly is the lowest; what that asks for is the newest. The tools of the tests are those of the
 lock.
@@ -10,13 +10,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv" / "lowest"
-EXTRAS = ("sinks", "pandas", "polars", "duckdb", "delta", "bytewax", "vector", "spark")  # the last for conftest
+EXTRAS = ("sinks", "pandas", "polars", "duckdb", "delta", "bytewax", "vector", "spark", "oauth", "vending", "console")
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "psutil")
-TESTS = [f"tests/unit/{name}" for name in ("client", "scan", "tables", "sinks", "write", "history", "vector")]
+APPLICATIONS = ("cli", "catalog", "upkeep", "console")
+TESTS = [
+    f"tests/unit/{name}" for name in ("client", "scan", "tables", "sinks", "write", "history", "vector", *APPLICATIONS)
+]
 UV = [sys.executable, "-m", "uv", "-q"]
 
 
@@ -32,15 +36,17 @@ def install() -> Path:
     pip = [*UV, "pip", "install", "--python", python]
     subprocess.run([*pip, "--no-deps", "-r", versions], check=True)
     subprocess.run([*pip, *TOOLS, "--constraint", "constraints.txt"], cwd=ROOT, check=True)
+    subprocess.run([*pip, "--no-deps", "-e", "."], cwd=ROOT, check=True)  # for the command `frazil`
     return python
 
 
-def main() -> int:
+def main(chosen: Sequence[str]) -> int:
+    """Runs the tests that are chosen, or all of them; gives the exit code of pytest."""
     python = install()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    words = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(sys.argv[1:] or TESTS)]
+    words = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *(chosen or TESTS)]
     return subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -492,12 +492,13 @@ def _pyiceberg_file(folder: Path, environ: Mapping[str, str], name: str) -> Iter
     path = next((p for home in homes if home and (p := Path(home) / ".pyiceberg.yaml").exists()), None)
     if path is None:
         return
-    import yaml  # only here: the file is rare
+    import strictyaml  # PyIceberg's own choice, which comes with it; imported only here, for the file is rare
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        text = path.read_text(encoding="utf-8")
+        content = strictyaml.load(text).data if text.strip() else {}
         connection = dict((content.get("catalog") or {}).get(name) or {})
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as exc:
+    except (strictyaml.YAMLError, AttributeError, TypeError, ValueError, OSError) as exc:
         raise ConfigError(
             f"{path} is not a valid PyIceberg configuration: {exc}", path=str(path), reason=str(exc)
         ) from exc

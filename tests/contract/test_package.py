@@ -167,6 +167,8 @@ def test_the_core_installs_and_serves_a_catalog_on_each_python(
     assert version.startswith(request.node.callspec.params["python"])
     assert tables == "['shop.orders']"
     assert Path(module).is_relative_to(core.folder)
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  lake:\n    uri: http://from-yaml:1\n")
+    assert "http://from-yaml:1" in core.run("frazil", "config", cwd=tmp_path).stdout
     shown = core.run("frazil", "--version", cwd=tmp_path)
     assert (shown.stdout, shown.stderr) == (f"frazil, version {frazil.__version__}\n", "")
 
