@@ -12,6 +12,8 @@ from frazil.engine_config import ENGINES, S3, Connection
 STACK = Connection("lake", "http://127.0.0.1:8181", s3=S3("http://127.0.0.1:8333", "us-east-1"))
 CLIENTS, PROGRAMS = "tests/contract/test_connect_clients.py", "tests/engines/test_connect_programs.py"
 CONNECT = "tests/engines/test_connect.py"
+RUN = ("pyiceberg", "duckdb", "daft", "polars")  # the test takes the example from the page
+RUN_TOO = f" [Another](../../{CLIENTS}) runs the query above."
 
 
 class Guide(NamedTuple):
@@ -170,7 +172,7 @@ Keys are not written into it: export `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_
 
 ## Use it
 
-{mark}
+{f"<!-- run by: {CLIENTS} -->" if guide.engine in RUN else mark}
 ```{guide.language}
 {guide.example}
 ```
@@ -181,5 +183,5 @@ Keys are not written into it: export `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_
   notes for {guide.title}.
 - [What every engine reads](../engine-matrix.md) shows types, deletes and evolved schemas, engine by engine.
 - [The test](../../{guide.test}) runs what `connect` prints, on other tables than these, and reads back
-  what was written.
+  what was written.{RUN_TOO if guide.engine in RUN else ""}
 """

@@ -7,20 +7,23 @@ own, by `make soak`.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from frazil import sinks
+from frazil import Lake, Table, column, sinks
 from frazil.catalog.embedded import running_catalog
 from frazil.client import FrazilCatalog
 from frazil.config import load_settings
@@ -28,7 +31,9 @@ from frazil.engine_config.connection import S3, Connection
 from frazil.engine_config.known import ENGINES
 from frazil.services import ports
 from frazil.services.object_store import ObjectStore
+from tools.engine_pages import GUIDES
 
+ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
 DUCKDB_PACKAGES = (
     "duckdb",
@@ -132,6 +137,74 @@ def test_polars_reads_with_the_module(stage: Stage) -> None:
     stage.write("polars", "lake_polars.py")
     asked = "from lake_polars import scan; print(scan('ns.items').sort('id').collect().rows())"
     assert stage.run(sys.executable, "-W", "ignore", "-c", asked) == "[(1, 'a'), (2, None)]\n"
+
+
+# --- the first query of a page in docs/engines, as it stands there --------------------------------------------------
+
+ORDERS = [
+    {"order_id": "A-1", "product": "boots", "amount": Decimal("129.00")},
+    {"order_id": "A-2", "product": "tent", "amount": Decimal("99.00")},
+    {"order_id": "A-3", "product": "boots", "amount": Decimal("150.00")},
+]
+FIRST_QUERIES = {  # what is shown of the last expression, and what that is
+    "pyiceberg": ("result['order_id'].to_pylist()", "['A-1', 'A-3']"),
+    "daft": ("result['order_id']", "['A-1', 'A-3']"),
+    "polars": ("result['order_id'].to_list()", "['A-1', 'A-3']"),
+}
+
+
+@pytest.fixture
+def shop(stage: Stage) -> Stage:
+    """The table that these pages read."""
+    catalog = FrazilCatalog("lake", uri=stage.connection.uri, **_keys(stage.environment))
+    catalog.create_namespace("shop")
+    columns = (column("order_id", "string"), column("product", "string"), column("amount", "decimal(9, 2)"))
+    Lake(load_settings(flags={"catalog.uri": stage.connection.uri}), catalog=catalog).apply(
+        Table("shop.orders", *columns)
+    )
+    with sinks.open("shop.orders", name="s", catalog=catalog) as sink:
+        sink.write(ORDERS, position=3)
+    return stage
+
+
+def first_query(engine: str) -> str:
+    """The block below "Use it"."""
+    page = (ROOT / f"docs/engines/{engine}.md").read_text(encoding="utf-8")
+    mark = "<!-- run by: tests/contract/test_connect_clients.py -->\n"
+    (block,) = re.findall(rf"{re.escape(mark)}```\w+\n(.*?)```", page.partition("## Use it")[2], re.DOTALL)
+    return str(block)
+
+
+@pytest.mark.parametrize("engine", FIRST_QUERIES)
+def test_the_first_query_of_the_page_runs(shop: Stage, engine: str) -> None:
+    (guide,) = (guide for guide in GUIDES if guide.engine == engine)
+    shop.write(engine, guide.file)
+    show, expected = FIRST_QUERIES[engine]
+    program = ast.parse(first_query(engine))
+    assert isinstance(program.body[-1], ast.Expr)
+    program.body[-1] = ast.Assign([ast.Name("result", ast.Store())], program.body[-1].value)
+    text = f"{ast.unparse(ast.fix_missing_locations(program))}\nprint({show})"
+    shop.environment.update(PYICEBERG_HOME=str(shop.folder), DAFT_PROGRESS_BAR="0")
+    assert shop.run(sys.executable, "-W", "ignore", "-c", text).strip() == expected
+
+
+def test_the_first_query_of_the_page_of_duckdb_runs(shop: Stage) -> None:
+    import duckdb
+    from duckdb_extensions import import_extension
+
+    extensions = shop.folder / "extensions"
+    with duckdb.connect(config={"extension_directory": str(extensions)}) as con:
+        for name in ("httpfs", "avro", "iceberg"):
+            import_extension(name, con=con)
+    shop.write("duckdb", "lake.sql")
+    (shop.folder / "first.sql").write_text(
+        f"SET extension_directory = '{extensions}';\n.read lake.sql\n{first_query('duckdb')}"
+        "SELECT product, orders FROM lake.shop.totals ORDER BY product;\n"
+    )
+    shell = str(Path(sys.executable).with_name("duckdb"))
+    shown = shop.run(shell, "-bail", "-csv", "-noheader", "-f", "first.sql").splitlines()
+    assert sorted(shown[-4:-2]) == ["boots,279.00", "tent,99.00"]
+    assert shown[-2:] == ["boots,2", "tent,1"]
 
 
 def test_the_printed_variables_are_all_that_a_client_needs(stage: Stage) -> None:
