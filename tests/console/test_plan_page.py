@@ -10,13 +10,16 @@ import pytest
 from playwright.sync_api import Page
 from pyiceberg.types import StringType
 
+from frazil.catalog import create_role
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.cli.main import cli
 from frazil.client import FrazilCatalog
+from frazil.config import load_settings
 from frazil.console.project import FILE_NAME
+from frazil.console.project.plan import make_plan
 from tests.console.conftest import OpenPage
 from tests.console.test_table_page import parse
-from tests.kit.access import Guarded, guarded_catalog, namespace
+from tests.kit.access import Guarded, guarded_catalog, namespace, now_ms, table
 from tests.kit.browser import Watched, axe_violations
 
 MARKUP = '<img src=x onerror="window.hit=1">'
@@ -151,3 +154,24 @@ def test_callers_plan_and_apply_what_they_may(guarded: Guarded) -> None:
 def test_a_plan_without_its_digest_is_refused(guarded: Guarded) -> None:
     for body in ({}, {"digest": 7}, {"digest": ["a"]}):
         assert guarded.admin.raw("POST", API, body).status == 400
+
+
+def test_grants_are_planned_and_drift_where_the_caller_may_list_them(guarded: Guarded, project: Path) -> None:
+    code = 'Table("shop.other", column("id", "long", required=True), column("data", "string"), grants={"etl": "read"})'
+    (project / FILE_NAME).write_text(f"from frazil import Table, column\nother = {code}\n")
+    create_role(guarded.database, "etl", now_ms=now_ms())
+    reader = guarded.token("reader")
+    guarded.grant("read", table("other", "shop"), "reader")
+    shown = {}
+    for token in (str(guarded.admin.session.headers["Authorization"]).removeprefix("Bearer "), reader):
+        flags = {"catalog.uri": guarded.server.uri, "catalog.warehouse": "default", "catalog.token": token}
+        shown[token] = make_plan(project, load_settings(flags=flags, folder=project), ["shop.other"])
+    chief, theirs = shown.values()
+    assert "change-grants" in [step["step"] for step in chief["steps"]]
+    assert {(each["sign"], each["text"]) for each in chief["drift"]["shop.other"] if each["about"] == "grant"} == {
+        ("-", "grant read to etl"),
+        ("+", "grant read to user:reader"),
+    }
+    assert chief["note"] == ""
+    assert not [each for each in (*theirs["steps"], *theirs["drift"].values()) if "grant" in str(each)]
+    assert theirs["note"] == "grants of shop.other are left out: they are shown with manage on the table"

@@ -19,7 +19,7 @@ from frazil.pyiceberg_compat import staged_table, staged_updates
 from frazil.tables.compare import compare
 from frazil.tables.declare import Table
 from frazil.tables.diff import diff
-from frazil.tables.grants import open_grants
+from frazil.tables.grants import DeclaredGrants, open_grants
 from frazil.tables.shape import Record, Shape
 from frazil.tables.steps import AlterTable, ChangeGrants, CreateNamespace, CreateTable, Json, Seen, Step
 
@@ -52,13 +52,15 @@ def _check_checks(declared: Table) -> None:
         raise DeclarationError(f"table '{declared.name}': {exc.message}", hint=exc.hint, table=declared.name) from exc
 
 
-def plan_all(tables: Iterable[Table], catalog: Catalog) -> list[Step]:
-    """The steps for several tables; if any of them is refused or cannot be loaded, an error with the reasons of all."""
+def plan_all(tables: Iterable[Table], catalog: Catalog, *, grants: DeclaredGrants | None = None) -> list[Step]:
+    """The steps for several tables; if any of them is refused or cannot be loaded, an error with the reasons of all.
+    `grants` are those of the catalog, if they are open already.
+    """
     declared = list(tables)
     for table in declared:
         _check_checks(table)
     live_tables = find_tables(catalog, [table.identifier for table in declared])
-    has_namespace, grants = cache(catalog.namespace_exists), open_grants(declared, catalog)
+    has_namespace, grants = cache(catalog.namespace_exists), grants or open_grants(declared, catalog)
     steps: list[Step] = []
     refused: dict[str, Exception] = {}
     for table, live in zip(declared, live_tables, strict=True):

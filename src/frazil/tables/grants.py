@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.errors import DeclarationError
+from frazil.errors import AccessError, DeclarationError
 from frazil.tables.compare import Change
 from frazil.tables.fields import TableFields
 from frazil.tables.steps import ChangeGrants
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from frazil.client import FrazilCatalog
 
 USER = "user:"
+FORBIDDEN = "403"
 Pair = tuple[str, str]  # grantee and privilege
 
 
@@ -26,17 +27,18 @@ class DeclaredGrants:
 
     catalog: FrazilCatalog | None
     note: str = ""  # for people: why grants are left out
+    hidden: frozenset[str] = frozenset()  # tables whose grants the caller may not list; they are left out
 
     def step(self, table: TableFields, *, exists: bool) -> ChangeGrants | None:
         """The step that makes the live grants what is declared; None if they are that already."""
-        if self.catalog is None or table.grants is None:
+        if self.catalog is None or table.grants is None or table.name in self.hidden:
             return None
         granted, revoked = self._difference(table, exists=exists)
         return ChangeGrants(table.name, tuple(granted), tuple(revoked)) if granted or revoked else None
 
     def drift(self, table: TableFields, *, exists: bool) -> list[Change]:
         """What the live grants have, or lack, and the declaration does not have."""
-        if self.catalog is None or table.grants is None or not exists:
+        if self.catalog is None or table.grants is None or table.name in self.hidden or not exists:
             return []
         missing, added = self._difference(table, exists=True)
         changes = [Change("-", ("grant", *pair), f"grant {pair[1]} to {pair[0]}") for pair in missing]
@@ -62,8 +64,12 @@ def pairs_of(grants: Mapping[str, Sequence[str]]) -> list[Pair]:
     return sorted({(grantee, privilege) for grantee, privileges in grants.items() for privilege in privileges})
 
 
-def open_grants(tables: Iterable[TableFields], catalog: Catalog) -> DeclaredGrants:
-    """The grants of the catalog, for tables that declare some; DeclarationError if they name a role that it lacks."""
+def open_grants(tables: Iterable[TableFields], catalog: Catalog, *, where_listed: bool = False) -> DeclaredGrants:
+    """The grants of the catalog, for tables that declare some; DeclarationError if they name a role that it lacks.
+
+    With `where_listed`, those of tables that the caller does not manage are left out, with a note; else they are an
+    error when they are listed.
+    """
     from frazil.client import FrazilCatalog
 
     declaring = [table for table in tables if table.grants is not None]
@@ -86,4 +92,15 @@ def open_grants(tables: Iterable[TableFields], catalog: Catalog) -> DeclaredGran
                 table=table.name,
                 option="grants",
             )
-    return DeclaredGrants(catalog)
+    hidden = [table.name for table in declaring if where_listed and _is_hidden(table, catalog)]
+    note = f"grants of {', '.join(hidden)} are left out: they are shown with manage on the table" if hidden else ""
+    return DeclaredGrants(catalog, note, frozenset(hidden))
+
+
+def _is_hidden(table: TableFields, catalog: FrazilCatalog) -> bool:
+    """Whether the table is there, and its grants may not be listed."""
+    try:
+        catalog.list_grants(table.identifier)
+    except AccessError as exc:
+        return exc.problem == FORBIDDEN
+    return False

@@ -32,13 +32,15 @@ def make_plan(folder: Path, settings: Settings, wanted: Collection[str]) -> Json
 
     project, catalog = load_project(folder), open_catalog(settings)
     tables, unknown = _tables(project, settings, catalog, wanted)
-    steps, grants = plan_all(tables, catalog), open_grants(tables, catalog)
+    grants = open_grants(tables, catalog, where_listed=True)
+    steps = plan_all(tables, catalog, grants=grants)
     live = find_tables(catalog, [table.identifier for table in tables])
     there = [table for table in live if table is not None and not isinstance(table, Exception)]
     owner, drift = project_name(settings, folder), dict[str, Any]()
     for table, other in zip(tables, live, strict=True):
-        changes = [] if other is None or isinstance(other, Exception) else find_drift(table, other)
-        if changes:
+        if other is None or isinstance(other, Exception):
+            continue
+        if changes := [*find_drift(table, other), *grants.drift(table, exists=True)]:
             drift[table.name] = [{"sign": each.sign, "about": each.about[0], "text": each.text} for each in changes]
     return {
         "steps": [summary(step) | {"removes": step.removes} for step in steps],
