@@ -16,6 +16,7 @@ from frazil.catalog.store import audit, indexes, namespaces, relations, warehous
 from frazil.catalog.store.access import Grant, StoredKey
 from frazil.catalog.store.database import Database, Sql
 from frazil.errors import AccessError
+from frazil.logs import hide_tokens
 
 # A principal of an issuer is ISSUER/SUBJECT; what that looks like, access/issuers.py decides.
 ISSUED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}/[A-Za-z0-9][A-Za-z0-9_.@|:+=-]{0,127}")
@@ -323,6 +324,8 @@ def _record(sql: Sql, by: str, operation: str, what: str, now_ms: int) -> None:
 
 
 def _check_name(name: str, what: str) -> None:
+    if hide_tokens(name) != name:  # it would be in lists and logs
+        raise AccessError(f"{what}: expected a name, got a key or token", got=hide_tokens(name)[:60])
     if not NAME.fullmatch(name):
         raise AccessError(
             f"{what} {name[:60]!r}: expected letters, digits, '_', '.', '@' and '-', at most 128", got=name[:60]
