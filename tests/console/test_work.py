@@ -45,8 +45,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with guarded_catalog(folder, database, routes_of=["tests.console.work_routes"]) as guarded:
         for letter in "abc":
             guarded.admin.create(letter, "ns")
-        assert guarded.token("ann")
-        guarded.grant("read", namespace("ns"), "ann")
+        for name in ("ann", "bob"):
+            assert guarded.token(name)
+            guarded.grant("read", namespace("ns"), name)
         yield guarded
 
 
@@ -144,7 +145,7 @@ def test_more_jobs_than_processes_are_refused(guarded: Guarded, stopped: Child) 
         taken = 0
         while pool._room.acquire(blocking=False):
             taken += 1
-        busy = count(guarded, guarded.token("ann"))
+        busy = count(guarded, guarded.token("bob"))  # jobs of one caller wait for each other
         pool._room.release(taken)
         os.kill(stopped.process.pid, signal.SIGCONT)
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "1")
@@ -152,6 +153,29 @@ def test_more_jobs_than_processes_are_refused(guarded: Guarded, stopped: Child) 
     stopped.process.kill()
     stopped.process.wait()
     assert count(guarded, guarded.token("ann")).json() == {"tables": 3}
+
+
+def test_a_caller_has_one_job_at_a_time_and_does_not_hold_up_others(
+    guarded: Guarded, stopped: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = pool_of(guarded)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(count, guarded, guarded.token("ann"))
+        assert wait_until(lambda: not children(guarded), 60)
+        monkeypatch.setattr(work, "TURN_SECONDS", 0.0)
+        late = count(guarded, guarded.token("ann"))  # with another key
+        assert (late.status_code, late.headers["retry-after"]) == (429, "1")
+        monkeypatch.setattr(work, "TURN_SECONDS", 120.0)
+        second = threads.submit(count, guarded, guarded.token("ann"))
+        assert wait_until(lambda: len(pool._lines["ann"]) == 2, 60)
+        monkeypatch.setattr(work, "MOST_IN_LINE", 2)
+        assert count(guarded, guarded.token("ann")).status_code == 429
+        assert count(guarded, guarded.token("bob")).json() == {"tables": 3}
+        os.kill(stopped.process.pid, signal.SIGCONT)
+        assert [asked.result().status_code for asked in (first, second)] == [200, 200]
+    assert pool._lines == {}
+    monkeypatch.setattr(work, "IDLE_SECONDS", 0.0)
+    pool._end_idle()
 
 
 def test_a_process_without_jobs_ends(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:

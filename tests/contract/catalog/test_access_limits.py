@@ -69,6 +69,8 @@ PLANS: dict[str, tuple[Any, ...]] = {
     "files": ("GET", f"{PREVIEWS}/files"),
     "partitions": ("GET", f"{PREVIEWS}/partitions"),
     "compaction": ("GET", f"{PREVIEWS}/compaction"),
+    "query": ("POST", "/console/api/default/query", {"sql": "SELECT * FROM ns.t"}),
+    "csv": ("POST", "/console/api/default/query/csv", {"sql": "SELECT * FROM ns.t"}),
 }
 
 

@@ -37,9 +37,11 @@ from frazil.console.work.kinds import KINDS
 from frazil.errors import FrazilError
 from frazil.logs import hide_tokens
 from frazil.processes import write_no_core
+from frazil.scan.manifests import decoded_files
 
 log = logging.getLogger("frazil.console.work")
-HEAD = struct.Struct(">HQ?")  # of an answer: its status, the length of its body, whether it is the last one
+# of an answer: its status, the length of its body, whether it is the last one, how many files its manifests named
+HEAD = struct.Struct(">HQ?Q")
 READY = 100  # the first answer: the process takes jobs
 MOST_MEMORY_BYTES = 4 << 30  # of data, reserved or in use
 MOST_KEPT_BYTES = 2 << 30  # after a job; with more the process ends
@@ -73,7 +75,9 @@ def main(answers: int) -> None:
         while True:
             job = orjson.loads(jobs.get())
             signal.setitimer(signal.ITIMER_REAL, job["seconds"] + GRACE_SECONDS)  # ends the process
-            _send(output, *answer(loop, job), last=data_bytes() > MOST_KEPT_BYTES)
+            before = decoded_files.count
+            status, body = answer(loop, job)
+            _send(output, status, body, last=data_bytes() > MOST_KEPT_BYTES, files=decoded_files.count - before)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -87,7 +91,10 @@ def data_bytes() -> int:
 
 def own_options(options: ServerOptions) -> ServerOptions:
     """The options of the server for its application in this process: it listens nowhere and keeps little."""
-    limits = options.limits.model_copy(update={"cache_bytes": 32 * MIB, "manifest_bytes": 32 * MIB, "threads": 4})
+    limits = options.limits.model_copy(
+        # planned files: the server charges for them
+        update={"cache_bytes": 32 * MIB, "manifest_bytes": 32 * MIB, "threads": 4, "principal_plan_files": 0}
+    )
     kept = replace(options, limits=limits, host="", public_uri=None, behind_proxy=False, upkeep=None, routes_of=())
     return replace(kept, certificate=None, certificate_key=None, metrics_folder=None)
 
@@ -110,8 +117,8 @@ def _read(jobs: queue.SimpleQueue[bytes], loop: Loop) -> None:
     os._exit(0)
 
 
-def _send(output: Any, status: int, body: bytes, *, last: bool = False) -> None:
-    output.write(HEAD.pack(status, len(body), last))
+def _send(output: Any, status: int, body: bytes, *, last: bool = False, files: int = 0) -> None:
+    output.write(HEAD.pack(status, len(body), last, files))
     output.write(body)
     output.flush()
 

@@ -1,6 +1,7 @@
 """The server's side of the console's jobs: a few child processes, started when they are needed.
 
 A child that does not answer in time, or whose client has left, is killed: whatever library it is in, the work ends.
+A caller has one job at a time, so that none takes all children; it pays for the files that its job plans.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -29,8 +31,18 @@ IDLE_SECONDS = 300.0
 START_SECONDS, END_SECONDS = 60.0, 5.0
 LOOK_SECONDS = 0.1  # between looks at the client
 MOST_BYTES = 64 << 20  # of an answer
-HEAD_BYTES = 11  # `HEAD` of child.py
+HEAD_BYTES = 19  # `HEAD` of child.py
+TURN_SECONDS = 5.0  # that a job waits for those before it of the same caller
+MOST_IN_LINE = 4  # jobs of one caller, with the one that is done
 Check = Callable[[], None]
+
+
+class Done(NamedTuple):
+    """The answer to a job."""
+
+    status: int
+    body: bytes
+    files: int = 0  # that the manifests named which it has read
 
 
 class ChildEnded(Exception):
@@ -60,8 +72,8 @@ class Child:
         self._write(options.encode())
         self.started = self.is_done = False  # is done: it does no further job
 
-    def ask(self, job: bytes, *, seconds: float, check: Check) -> tuple[int, bytes]:
-        """The status and the body of the answer to a job. Raises TimeoutError, ChildEnded or what `check` raises."""
+    def ask(self, job: bytes, *, seconds: float, check: Check) -> Done:
+        """The answer to a job. Raises TimeoutError, ChildEnded or what `check` raises."""
         if not self.started:
             self._await_start(check)
         self._write(job)
@@ -82,12 +94,12 @@ class Child:
         except BrokenPipeError as exc:
             raise ChildEnded from exc
 
-    def _receive(self, deadline: float, check: Check) -> tuple[int, bytes]:
+    def _receive(self, deadline: float, check: Check) -> Done:
         head = self._read(HEAD_BYTES, deadline, check)
         status, length, self.is_done = int.from_bytes(head[:2]), int.from_bytes(head[2:10]), bool(head[10])
         if length > MOST_BYTES:
             raise ChildEnded
-        return status, self._read(length, deadline, check)
+        return Done(status, self._read(length, deadline, check), int.from_bytes(head[11:]))
 
     def _read(self, length: int, deadline: float, check: Check) -> bytes:
         content = bytearray()
@@ -134,9 +146,43 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[Child] = []
         self._timer: threading.Timer | None = None
+        self._lines: dict[str, deque[object]] = {}  # of jobs by caller; the first one is done
+        self._moved = threading.Condition()
 
-    def run(self, job: bytes, *, seconds: float, check: Check) -> tuple[int, bytes]:
-        """The answer to a job. Raises TooBusy when there is no room, else what `Child.ask` raises."""
+    def run(self, job: bytes, *, seconds: float, check: Check, caller: str | None = None) -> Done:
+        """The answer to a job, after those before it of the same caller, if that is known. Raises TooBusy when there is
+        no room, else what `Child.ask` raises.
+        """
+        if caller is None:
+            return self._run(job, seconds=seconds, check=check)
+        with self._turn(caller, check):
+            return self._run(job, seconds=seconds, check=check)
+
+    @contextmanager
+    def _turn(self, caller: str, check: Check) -> Iterator[None]:
+        """The caller's turn: jobs of one caller are done one after the other."""
+        ticket, deadline = object(), time.monotonic() + TURN_SECONDS
+        with self._moved:
+            line = self._lines.setdefault(caller, deque())
+            if len(line) >= MOST_IN_LINE:
+                raise _busy(caller)
+            line.append(ticket)
+        try:
+            with self._moved:
+                while line[0] is not ticket:
+                    check()
+                    if time.monotonic() > deadline:
+                        raise _busy(caller)
+                    self._moved.wait(LOOK_SECONDS)
+            yield
+        finally:
+            with self._moved:
+                line.remove(ticket)
+                if not line:
+                    del self._lines[caller]
+                self._moved.notify_all()
+
+    def _run(self, job: bytes, *, seconds: float, check: Check) -> Done:
         if not self._room.acquire(blocking=False):
             raise TooBusy("Too many queries of the console are running", hint="try again in a moment")
         try:
@@ -199,6 +245,10 @@ class Pool:
             child.end()
 
 
+def _busy(caller: str) -> TooBusy:
+    return TooBusy(f"Another query of {caller} is running", hint="try again in a moment")
+
+
 def run_job(ctx: Context, request: Request, kind: str, arguments: Mapping[str, Any], *, seconds: float) -> Response:
     """The answer to a job that is done in a child process with the rights of the request's caller.
 
@@ -206,7 +256,10 @@ def run_job(ctx: Context, request: Request, kind: str, arguments: Mapping[str, A
     confirmed before it begins, and its outcome is unknown if it does not answer.
     """
     refuse_other_sites(request)
-    writes = KINDS[kind].writes
+    writes, principal = KINDS[kind].writes, request.caller.principal if request.caller is not None else None
+    quota = ctx.plan_quota if principal is not None else None
+    if quota is not None and principal is not None:
+        quota.check(principal)
     if writes:
         ctx.gate.settle(request)  # the caller is known now; from here on, the application of the child checks each step
     seconds = min(seconds, ctx.limits.request_seconds)
@@ -221,8 +274,11 @@ def run_job(ctx: Context, request: Request, kind: str, arguments: Mapping[str, A
     }
     pool = ctx.attached(Pool, lambda: Pool(ctx.options))
     try:
-        status, body = pool.run(
-            orjson.dumps(job), seconds=seconds, check=(lambda: None) if writes else request.check_client
+        done = pool.run(
+            orjson.dumps(job),
+            seconds=seconds,
+            check=(lambda: None) if writes else request.check_client,
+            caller=principal,
         )
     except TimeoutError as exc:
         if writes:
@@ -238,8 +294,10 @@ def run_job(ctx: Context, request: Request, kind: str, arguments: Mapping[str, A
         raise Unavailable(f"No process could be started for the {kind}: {exc.strerror}") from exc
     if writes:
         request.assumed = False  # a change that was made is not answered with 401
-    answer = console_json(body)
-    answer.status = status
+    if quota is not None and principal is not None:
+        quota.spend(principal, done.files)
+    answer = console_json(done.body)
+    answer.status = done.status
     return answer
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         stored_type,
         without_nan,
     )
+    from frazil.scan.manifests.counting import decoded_files
     from frazil.scan.manifests.entries import EntryColumns, read_entries
     from frazil.scan.manifests.manifest import Manifest, ManifestCache, Read
     from frazil.scan.manifests.manifest_list import ManifestList, decode_list
@@ -55,6 +56,7 @@ __all__ = [
     "comparable",
     "decode",
     "decode_list",
+    "decoded_files",
     "folders_of",
     "has_dots",
     "in_portions",

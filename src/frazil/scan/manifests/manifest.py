@@ -19,6 +19,7 @@ from frazil.scan.manifests.avro import pick_bounds
 from frazil.scan.manifests.avro_schema import Json, branch
 from frazil.scan.manifests.bounds import BYTES, DAY_UNITS, REAL, WHOLE, CountedRange, Range, decode, exact, stored_type
 from frazil.scan.manifests.columns import NotVectorized, pick_vectorized
+from frazil.scan.manifests.counting import decoded_files
 from frazil.scan.manifests.entries import EntryColumns, read_entries
 from frazil.scan.manifests.manifest_list import ManifestList, decode_list
 
@@ -70,6 +71,7 @@ class ManifestCache:
     def _decode(self, path: str, content: bytes, bounds_of: Collection[int]) -> Manifest:
         # The newest stays unpacked until the next one comes: the caller often wants more of it at once.
         manifest = decode_manifest(path, content, bounds_of=bounds_of)
+        decoded_files.add(len(manifest))
         before, self._newest = self._newest, manifest
         if before is not None:
             before.forget()
