@@ -222,3 +222,4 @@ def test_errors_say_what_and_why(lake: Any, monkeypatch: pytest.MonkeyPatch) -> 
     said = {"message": "no such column", "type": "QueryError", "code": 400, "hint": "there are: a, b", "column": "c"}
     assert (status, json.loads(body)) == (400, {"error": said})
     assert describe(MemoryError(), "r")[0] == 422
+    assert describe(RecursionError(), "r")[0] == 400

@@ -135,7 +135,7 @@ class Context:
     def local_uri(self, request: Request) -> str:
         """Where a process of this machine reaches this server."""
         tls = self.scheme == "https" and not self.behind_proxy
-        return local_uri(request.served_at, request.header(b"host") or "", tls=tls)
+        return local_uri(request.served_at, self.hosts.own_name(request.header(b"host") or ""), tls=tls)
 
     def warehouse(self, request: Request) -> Warehouse:
         return self.warehouses.of_request(request)

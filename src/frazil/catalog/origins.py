@@ -73,6 +73,17 @@ class HostGuard:
     def _is_allowed(self, name: str) -> bool:
         return name in self._names or name.endswith(self._suffixes)
 
+    def own_name(self, host: str) -> str | None:
+        """The name in a Host header, if it is one that the operator has given to this server: no address that only
+        passes since the server listens on all of them, and no name that only passes since any does.
+
+        >>> guard = HostGuard("0.0.0.0", ["lake.example.org", "*"])
+        >>> guard.own_name("lake.example.org:9"), guard.own_name("10.9.8.7"), guard.own_name("else.where")
+        ('lake.example.org', None, None)
+        """
+        name = host_name(host)
+        return name if name is not None and (name in self._own or self._is_allowed(name)) else None
+
     def _check_origin(self, origin: bytes, host: bytes | None) -> None:
         text = origin.decode("latin-1").strip()
         scheme, _, place = text.partition("://")
@@ -94,17 +105,17 @@ def host_name(text: str) -> str | None:
     return match[1].strip("[]").rstrip(".").lower() if match else None
 
 
-def local_uri(served_at: tuple[str, int], host: str, *, tls: bool) -> str:
-    """Where a process of this machine reaches this server: at the address that a request came to. A client may write
-    any of the server's names into its Host header, and any port: only the name counts, where a certificate needs one.
+def local_uri(served_at: tuple[str, int], own_name: str | None, *, tls: bool) -> str:
+    """Where a process of this machine reaches this server: at the address that a request came to; with TLS by the
+    server's own name in the request, if it has one, for certificates hold names.
 
-    >>> local_uri(("127.0.0.1", 8181), "localhost:9", tls=False), local_uri(("::1", 8181), "", tls=False)
+    >>> local_uri(("127.0.0.1", 8181), "localhost", tls=False), local_uri(("::1", 8181), None, tls=False)
     ('http://127.0.0.1:8181', 'http://[::1]:8181')
-    >>> local_uri(("10.0.0.5", 8181), "lake.example.org:9", tls=True), local_uri(("10.0.0.5", 8181), "[::1]", tls=True)
-    ('https://lake.example.org:8181', 'https://[::1]:8181')
+    >>> local_uri(("10.0.0.5", 8181), "lake.example.org", tls=True), local_uri(("10.0.0.5", 8181), None, tls=True)
+    ('https://lake.example.org:8181', 'https://10.0.0.5:8181')
     """
     address, port = served_at
-    name = (host_name(host) or "localhost") if tls else address
+    name = (own_name or address) if tls else address
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 

@@ -1,7 +1,7 @@
-"""Reads files of one table, and refuses those that its metadata names elsewhere.
+"""Reads, writes and deletes files of one table, and refuses those that its metadata names elsewhere.
 
 Metadata is written by clients. A worker of the catalog reads with the keys of the server: if it rewrote a file of
-another table into this one, the writers of this one could read it.
+another table into this one, the writers of this one could read it; and it could write or delete what only others may.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from pyiceberg.io import InputFile
+from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from frazil.errors import UpkeepError
@@ -20,8 +20,8 @@ IMPLEMENTATION, FOLDERS = "py-io-impl", "frazil.own-folders"
 
 
 class OwnFileIO(PyArrowFileIO):
-    """Opens files in some folders only. They are a property: who makes the same access again, also in another process,
-    has them; without it nothing is read.
+    """Opens, writes and deletes files in some folders only. They are a property: who makes the same access again, also
+    in another process, has them; without it nothing is read.
     """
 
     def holds(self, location: str) -> bool:
@@ -33,13 +33,24 @@ class OwnFileIO(PyArrowFileIO):
         return is_own(location, json.loads(self.properties.get(FOLDERS, "[]")))
 
     def new_input(self, location: str) -> Any:
+        self._check(location, "read")
+        return cast(InputFile, super().new_input(location))
+
+    def new_output(self, location: str) -> Any:
+        self._check(location, "write")
+        return cast(OutputFile, super().new_output(location))
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self._check(location if isinstance(location, str) else location.location, "delete")
+        super().delete(location)
+
+    def _check(self, location: str, do: str) -> None:
         if not self.holds(location):
             raise UpkeepError(
-                f"{location[:500]} lies outside of the table's folders: upkeep by the catalog does not read it",
-                hint="frazil maintain reads it, with the keys of its user",
+                f"{location[:500]} lies outside of the table's folders: the catalog does not {do} it",
+                hint=f"frazil maintain can {do} it, with the keys of its user",
                 path=location,
             )
-        return cast(InputFile, super().new_input(location))
 
 
 def own_file_io(properties: dict[str, Any], folders: Iterable[str]) -> OwnFileIO:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from frazil.catalog.origins import HostGuard, check_type
+from frazil.catalog.origins import HostGuard, check_type, local_uri
 from frazil.errors import BadRequest, HostRefused, OriginRefused, UnsupportedBody
 from tests.kit.raising import raises
 
@@ -113,3 +113,22 @@ def test_pages_of_another_port_of_the_servers_own_address_may_not(origin: str) -
 def test_a_body_must_be_json_by_its_own_account(kind: str) -> None:
     with pytest.raises(UnsupportedBody):
         check_type({b"content-type": kind.encode()} if kind else {})
+
+
+@pytest.mark.parametrize(
+    ("guard", "host", "uri"),
+    [
+        (EVERYWHERE, "10.9.8.7:443", "https://10.0.0.5:8181"),  # any address passes: the caller has chosen it
+        (EVERYWHERE, "[fe80::1]", "https://10.0.0.5:8181"),
+        (EVERYWHERE, "localhost:1", "https://localhost:8181"),
+        (NAMED, "Catalog.Example.org:443", "https://catalog.example.org:8181"),
+        (NAMED, "a.b.internal", "https://a.b.internal:8181"),
+        (NAMED, "127.9.9.9", "https://10.0.0.5:8181"),
+        (ANY, "attacker.example", "https://10.0.0.5:8181"),
+    ],
+)
+def test_a_process_of_the_server_connects_to_no_address_that_a_caller_has_chosen(
+    guard: HostGuard, host: str, uri: str
+) -> None:
+    guard.check({b"host": host.encode()})
+    assert local_uri(("10.0.0.5", 8181), guard.own_name(host), tls=True) == uri

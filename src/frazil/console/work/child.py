@@ -148,6 +148,8 @@ def describe(exc: Exception, request_id: str) -> tuple[int, bytes]:
         if isinstance(exc, base):
             message = hide_tokens(str(exc))[:1000]
             return status, orjson.dumps({"error": {"message": message, "type": kind, "code": status}})
+    if isinstance(exc, RecursionError):
+        return 400, orjson.dumps({"error": {"message": "This is nested too deeply", "type": kind, "code": 400}})
     if isinstance(exc, MemoryError):
         message = "This needed more memory than the server allows"
         return 422, orjson.dumps({"error": {"message": message, "type": kind, "code": 422}})
