@@ -3,6 +3,9 @@ a 404 or 403 tells about tables that a caller may not see. Both servers work in 
 ratio is the median of those of neighbouring runs, not that of the two medians next to it. At most 15% slower is the
 goal: a ratio of 0.87.
 
+Each refusal is asked for in turns about an object that the caller may not see (foreign) and about a missing one. The
+difference has a sign, and stands next to that of halves into which all times are divided by chance.
+
 The caller has a role that may create, and owns what it creates, so every table has a grant.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from benchmarks.catalog.measure import Sample, run_scenario
 from benchmarks.catalog.scenarios import SCENARIOS, Bench, Scenario
 from benchmarks.catalog.servers import WORKERS, Server
 from benchmarks.catalog.workload import Place, expect
-from benchmarks.load import Client, drive
+from benchmarks.load import Client, drive, request
 from benchmarks.report import Figure, Options, compare
 from tools.own_database import postgres_database
 from tools.own_server import own_server
@@ -28,6 +29,7 @@ from tools.own_server import own_server
 OFF, ON = "authentication off", "authentication on"
 GOAL = 0.87  # of the rate without: 15% slower
 SAME = 0.95  # the faster of two medians, as a part of the slower: they differ by noise only
+DIVISIONS = 200  # by chance, of all times into halves
 ASKED = 1_000  # requests of each of two kinds
 
 
@@ -81,7 +83,7 @@ def _measure(folder: Path, database: str | None, options: Options) -> list[Figur
                 text = f"{label}: {scenario.name}, {clients} client{'s' if clients > 1 else ''}"
                 figures += _compare(text, *samples)
         stranger = _make_stranger(on, guest)
-        return [*figures, _times_of_misses(label, on.server, guest), _times_of_refusals(label, on.server, stranger)]
+        return [*figures, *_times(label, on.server, guest, stranger)]
 
 
 def _in_turns(
@@ -152,8 +154,20 @@ def _tokens(frazil: _Command) -> tuple[str, Guest]:
 # --- the time of a refusal -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Refused:
+    """The same request about what a caller may not see, and about what does not exist."""
+
+    what: str
+    status: int
+    foreign: bytes = field(repr=False)
+    missing: bytes = field(repr=False)
+
+
 def _make_stranger(bench: Bench, guest: Guest) -> tuple[Place, str]:
-    """A namespace that the guest may create tables in, and the location of a table that the guest may not see."""
+    """A namespace that the guest may create tables in, and the location of a table that the guest may not see, next to
+    which there is a view.
+    """
     place = replace(bench.place, namespace="guests")
     locations: list[str] = []
 
@@ -161,39 +175,96 @@ def _make_stranger(bench: Bench, guest: Guest) -> tuple[Place, str]:
         expect((yield place.create_namespace()), 200)
         reply = yield bench.place.load("small")
         locations.append(json.loads(reply.body)["metadata"]["location"])
+        expect((yield _ask(bench.place, "POST", "/views", VIEW)), 200)
 
     drive(bench.server.address, [client()])
     guest.frazil("grant", "create", place.namespace, "--to", "user:guest")
     return replace(place, token=guest.token), locations[0]
 
 
-def _times_of_misses(label: str, server: Server, guest: Guest) -> Figure:
-    """Loads of a table that the caller may not see, and of one that does not exist."""
-    place = replace(server.place, token=guest.token)
-    requests = [place.load(name) for name in ("small", "smaII")]
-    return _compare_times(f"{label}: 404 of a foreign and of a missing table", server, requests, 404)
+VIEW = {
+    "name": "seen",
+    "schema": {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "n", "type": "int", "required": False}]},
+    "view-version": {
+        "version-id": 1,
+        "timestamp-ms": 1_700_000_000_000,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["bench"],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+    },
+    "properties": {},
+}
 
 
-def _times_of_refusals(label: str, server: Server, stranger: tuple[Place, str]) -> Figure:
-    """Creates at the location of a table that the caller may not see, and at one where nothing is."""
-    place, location = stranger
-    requests = [place.create_table("new", location=each) for each in (location, location.replace("small", "smaII"))]
-    return _compare_times(f"{label}: 403 of a foreign and of an unused location", server, requests, 403)
+def _ask(place: Place, method: str, path: str, body: object = None, *, root: str | None = None) -> bytes:
+    """A request about something in the namespace."""
+    content = json.dumps(body).encode() if body is not None else b""
+    return request(method, f"{root or place.root}/namespaces/{place.namespace}{path}", content, token=place.token)
 
 
-def _compare_times(text: str, server: Server, requests: Sequence[bytes], status: int) -> Figure:
-    """The medians of the times of two requests, in turns."""
-    seconds: list[list[float]] = [[], []]
+def _times(label: str, server: Server, guest: Guest, stranger: tuple[Place, str]) -> Iterator[Figure]:
+    """What the times of answers tell of tables and views that the caller may not see."""
+    for refused in _refused(replace(server.place, token=guest.token), *stranger):
+        yield from compare_times(f"{label}: {refused.what}", *_measure_refused(server, refused))
+
+
+def _refused(guest: Place, stranger: Place, location: str) -> Iterator[Refused]:
+    """Names of one length: what is sent is as long."""
+
+    def about(what: str, method: str, path: str, body: object = None, root: str | None = None) -> Refused:
+        names = ("seen", "unse") if "views" in path else ("small", "smaII")
+        return Refused(what, 404, *(_ask(guest, method, path.format(each), body, root=root) for each in names))
+
+    yield about("404 of a table", "GET", "/tables/{}")
+    yield about("404 of a view", "GET", "/views/{}")
+    yield about("404 of a table to be dropped", "DELETE", "/tables/{}")
+    yield about("404 of a table to sign for", "POST", "/tables/{}/sign", {})
+    yield about("404 of a table in the console", "GET", "/tables/{}", root="/console/api/default")
+    places = (location, location.replace("small", "smaII"))
+    yield Refused("403 of a location", 403, *(stranger.create_table("new", location=place) for place in places))
+
+
+def _measure_refused(server: Server, refused: Refused) -> tuple[list[float], list[float]]:
+    """The times of both requests in microseconds, in turns."""
+    times: tuple[list[float], list[float]] = ([], [])
 
     def client() -> Client:
         for number in range(2 * (ASKED + 50)):
             start = time.perf_counter()
-            reply = yield requests[number % 2]
+            reply = yield (refused.foreign, refused.missing)[number % 2]
             if number >= 100:
-                seconds[number % 2].append(time.perf_counter() - start)
-            expect(reply, status)
+                times[number % 2].append((time.perf_counter() - start) * 1e6)
+            expect(reply, refused.status)
 
     drive(server.address, [client()])
-    slow, fast = sorted((statistics.median(times) * 1e6 for times in seconds), reverse=True)
-    figure = f"{text}, medians of {ASKED:,}, us"
-    return compare(figure, slow, fast, "the faster of the two", less_is_better=True, goal=SAME, any_size=True)
+    return times
+
+
+def compare_times(text: str, foreign: Sequence[float], missing: Sequence[float]) -> Iterator[Figure]:
+    """The medians, and by how much the foreign one is slower, or faster if that is negative, next to the noise.
+
+    >>> [(each.ours, each.peer, each.met) for each in compare_times("404", [110.0] * 9, [100.0] * 9)]
+    [(110.0, 100.0, False), (10.0, 10.0, None)]
+    >>> [(each.ours, each.met) for each in compare_times("404", [90.0] * 9, [100.0] * 9)]
+    [(90.0, False), (-10.0, None)]
+    """
+    ours, peer = statistics.median(foreign), statistics.median(missing)
+    figure = compare(
+        f"{text}, foreign and missing, us", ours, peer, "missing", less_is_better=True, goal=SAME, any_size=True
+    )
+    yield replace(figure, met=SAME <= peer / ours <= 1 / SAME)
+    noise = _noise([*foreign, *missing])
+    yield Figure(
+        f"{text}, foreign is slower by, %", round(100 * (ours / peer - 1), 2), round(noise, 2), "halves, shuffled"
+    )
+
+
+def _noise(times: Sequence[float]) -> float:
+    """The difference in percent that 95 of 100 divisions by chance stay below."""
+    chance, mixed, differences = random.Random(1), list(times), []  # no secret
+    for _ in range(DIVISIONS):
+        chance.shuffle(mixed)
+        left, right = (statistics.median(half) for half in (mixed[: len(mixed) // 2], mixed[len(mixed) // 2 :]))
+        differences.append(abs(left / right - 1) * 100)
+    return sorted(differences)[int(0.95 * DIVISIONS)]
