@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
@@ -50,6 +51,22 @@ def series_in(expression: str) -> list[tuple[str, set[str]]]:
     """Each metric with the labels that are asked of it."""
     matches = re.findall(r"\b((?:frazil|process)_\w+|up)\b(?:\{([^}]*)\})?", expression)
     return [(name, set(re.findall(r"(\w+)\s*[=!]", labels))) for name, labels in matches]
+
+
+def parse(expression: str) -> promql_parser.Expr:
+    """The expression as Prometheus reads it, with a time in place of Grafana's interval."""
+    return promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_is_one_of_prometheus(expression: str) -> None:
+    parse(expression)
+
+
+@pytest.mark.parametrize("expression", ["rate(up)", "sum by (job (up)", "up{job='a}", "nonsense(up)"])
+def test_the_parser_refuses_what_prometheus_refuses(expression: str) -> None:
+    with pytest.raises(ValueError):
+        parse(expression)
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
