@@ -32,9 +32,14 @@ class Block(NamedTuple):
     text: str
 
 
+# Plain text, such as the files of a tutorial, counts where it has a mark.
+MARKED_TEXT = re.compile(r"^ *<!-- ([^\n]*) -->\n *```(text)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+
+
 def blocks() -> Iterator[Block]:
     for page in PAGES:
-        for mark, language, text in FENCE.findall(page.read_text(encoding="utf-8")):
+        content = page.read_text(encoding="utf-8")
+        for mark, language, text in [*FENCE.findall(content), *MARKED_TEXT.findall(content)]:
             yield Block(str(page.relative_to(ROOT)), mark, language, text)
 
 
