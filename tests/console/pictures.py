@@ -11,14 +11,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 from playwright.sync_api import Browser, Page
 from pyiceberg.types import StringType
 
+from frazil.catalog import change_grant, create_role
 from frazil.catalog.embedded import EmbeddedCatalog, running_catalog
 from frazil.client import FrazilCatalog
+from frazil.vector import Indexes
 from tests.console.lake import sales
 from tests.console.parts_lake import build_visits
-from tests.kit.access import guarded_catalog, namespace, now_ms
+from tests.kit.access import guarded_catalog, namespace, now_ms, table
 from tests.kit.browser import running_browser
 from tests.kit.console_tables import DAY_MS, add_tables, metadata, snapshot
 from tests.kit.project_lake import ProjectLake, copy_project
@@ -29,6 +32,11 @@ NAMES = (
     *("invoices", "ledger_entries", "order_lines", "orders", "payments", "prices", "product_texts", "products"),
     *("returns", "sessions", "shipments", "stock_levels", "stores", "uplink_events", "weather"),
 )
+CHECKS = {
+    name: ("id IS NOT NULL", "id <> ''", "length(id) < 40")[: 1 + at % 3]
+    for at, name in enumerate(name for name in NAMES if "__" not in name)
+    if at % 4
+} | {"customers": ("id IS NOT NULL", "id <> ''")}
 PAGES = {
     "tables": "",
     "overview": "table/default/shop/sales",
@@ -38,15 +46,28 @@ PAGES = {
     "files": "table/default/shop/visits/files",
     "partitions": "table/default/shop/visits/partitions",
     "metadata": "table/default/shop/visits/metadata",
+    "indexes": "table/default/shop/words/indexes",
     "quarantine": "table/default/shop/visits/quarantine",
+    "properties": "table/default/shop/sales/properties",
     "rollback": "table/default/shop/sales/snapshots",
     "upkeep": "upkeep/default?all=&table=shop.sales",
     "connect": "connect/default/spark",
     "sql": "sql/default",
     "sql-chart": "sql/default",
     "sql-scans": "sql/default",
+    "sql-history": "sql/default",
+    "vector-search": "sql/default",
+    "narrow": "table/default/shop/sales",
 }
-OPERATOR_PAGES = {"access": "access/default", "audit": "audit/default"}
+OPERATOR_PAGES = {
+    "access": "access/default",
+    "roles": "access/default/roles",
+    "who-can": "access/default/who-can?kind=name&name=shop.orders",
+    "grants": "table/default/shop/orders/grants",
+    "audit": "audit/default",
+    "sign-in": "",
+}
+WINDOW, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 QUERY = """-- revenue of the first orders, by hour
 SELECT date_trunc('hour', ordered_at) AS hour,
        count(*) AS orders,
@@ -59,13 +80,16 @@ OPENED = {
     "metadata": (".tree summary", "details[open] details summary", "details[open] details[open] details summary"),
     "quarantine": (".sample summary",),
     "rollback": (".grid-row[data-at='5']", "button:has-text('Roll back to here')"),
+    "who-can": ("button:has-text('Ask')",),
+    "roles": (".grid-row[data-at='1']",),
 }
-VIEWS = {"sql": "Rows", "sql-chart": "Chart", "sql-scans": "Scans"}
+VIEWS = {"sql": "Rows", "sql-chart": "Chart", "sql-scans": "Scans", "sql-history": "History"}
 PRICES = """
 prices = Table("shop.prices", column("sku", "string", required=True), column("price", "decimal(12,2)"))
 """
 PROJECT_PAGES = {
     "pipelines": "pipelines/default/graph?node=table%1Fgold%1Frevenue&column=revenue",
+    "pipelines-list": "pipelines/default/list",
     "runs": "pipelines/default/runs",
     "streams": "pipelines/default/streams",
     "plan": "plan/default",
@@ -101,6 +125,7 @@ def build(server: EmbeddedCatalog) -> None:
     catalog = FrazilCatalog("lake", **server.properties)
     catalog.create_namespace("shop")
     build_visits(catalog)
+    build_words(catalog)
     first = sales(0, 800)
     text = {"comment": "One row for each order, as the shops report it. Corrections come as upserts within a day."}
     table = catalog.create_table(("shop", "sales"), first.schema, properties=text)
@@ -115,6 +140,35 @@ def build(server: EmbeddedCatalog) -> None:
     for number, branch in enumerate(("audit", "main", "audit", "main", "main")):
         rows = named(sales(9000 + 300 * number, 120 + 31 * number))
         table.append(rows.rename_columns(["order_id", "buyer", *rows.column_names[2:]]), branch=branch)
+
+
+def declare(folder: Path) -> Path:
+    """A project that declares tables of the shop with checks."""
+    folder.mkdir()
+    tables = [f"Table({f'retail.{name}'!r}, ID, checks={list(checks)!r})" for name, checks in CHECKS.items()]
+    tables.append("Table('shop.sales', ID, checks=['id IS NOT NULL', 'id <> \\'\\''])")
+    lines = [f"table_{at} = {table}" for at, table in enumerate(tables)]
+    head = 'from frazil import Table, column\n\nID = column("id", "string")\n'
+    (folder / "lakehouse.py").write_text("\n".join([head, *lines, ""]), encoding="utf-8")
+    return folder
+
+
+def build_words(catalog: FrazilCatalog) -> None:
+    """Words with vectors, and an index that does not cover the newest of them."""
+    names = ("ice", "snow", "frost", "sleet", "hail", "slush", "floe", "glacier", "icicle", "powder")
+
+    def words(numbers: range) -> pa.Table:
+        chance = random.Random(numbers.start)
+        text = [f"{names[number % 10]} {number // 10}" for number in numbers]
+        kind = pa.list_(pa.float32())
+        vectors = pa.array([[chance.random() for _ in range(8)] for _ in numbers], kind)
+        schema = pa.schema([("word", pa.string()), ("embedding", kind)])
+        return pa.table([pa.array(text), vectors], schema=schema)
+
+    table = catalog.create_table(("shop", "words"), words(range(1)).schema)
+    table.append(words(range(400)))
+    Indexes(catalog, "shop.words").create("embedding", lists=4)
+    catalog.load_table(("shop", "words")).append(words(range(400, 500)))
 
 
 def named(rows: Any) -> Any:
@@ -148,7 +202,8 @@ def build_project(server: EmbeddedCatalog, folder: Path) -> None:
 def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) -> None:
     for theme in ("light", "dark"):
         for name, address in pages.items():
-            page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
+            size = PHONE if name == "narrow" else WINDOW
+            page = browser.new_page(viewport=size, color_scheme=theme)  # type: ignore[arg-type]
             page.set_default_timeout(180_000)
             page.goto(f"{server.uri}/#/{address}")
             page.wait_for_load_state("networkidle" if name != "streams" else "load")
@@ -157,6 +212,8 @@ def take(browser: Browser, server: EmbeddedCatalog, pages: Mapping[str, str]) ->
                 open_parts(page, OPENED[name])
             if name in VIEWS:
                 run_query(page, VIEWS[name])
+            if name == "vector-search":
+                search(page)
             page.screenshot(path=FOLDER / f"{name}-{theme}.png")
             page.close()
 
@@ -179,6 +236,18 @@ def run_query(page: Page, view: str) -> None:
     page.wait_for_timeout(500)
 
 
+def search(page: Page) -> None:
+    """Searches for the words that are nearest to one of them."""
+    page.get_by_role("button", name="Vector search").click()
+    form = page.locator(".search-form")
+    form.locator("select").first.select_option(label="shop.words")
+    form.locator("option", has_text="embedding").first.wait_for(state="attached")
+    form.get_by_role("textbox").fill("ice 3")
+    form.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_role("status").filter(has_text="rows,").wait_for()
+    page.wait_for_timeout(500)
+
+
 def take_operator_pages(browser: Browser, folder: Path, wanted: Sequence[str]) -> None:
     """The pages of those who manage the server, which need authentication."""
     with guarded_catalog(folder, f"sqlite:///{folder / 'catalog.db'}", routes_of=["frazil.console"]) as guarded:
@@ -189,14 +258,22 @@ def take_operator_pages(browser: Browser, folder: Path, wanted: Sequence[str]) -
             guarded.token(name, scopes=scopes, expires_ms=now_ms() + 90 * DAY_MS)
         guarded.refusals()
         token = guarded.token("ada", roles=["admin"])
+        create_role(guarded.database, "analysts", now_ms=now_ms())
+        for member in ("grace", "radia"):
+            guarded.token(member, roles=["analysts"])
+        change_grant(guarded.database, "read", namespace("shop"), "analysts", adding=True, by="ada", now_ms=now_ms())
+        guarded.grant("write", table("orders", "shop"), "etl")
         for theme in ("light", "dark"):
             for name in wanted:
-                page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=theme)  # type: ignore[arg-type]
+                page = browser.new_page(viewport=WINDOW, color_scheme=theme)  # type: ignore[arg-type]
                 keep = f"sessionStorage.setItem('frazil.token', '{token}')"
-                page.add_init_script(f"if (location.protocol !== 'about:') {keep}")
+                if name != "sign-in":
+                    page.add_init_script(f"if (location.protocol !== 'about:') {keep}")
                 page.goto(f"{guarded.server.uri}/#/{OPERATOR_PAGES[name]}")
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(300)
+                if name in OPENED:
+                    open_parts(page, OPENED[name])
                 page.screenshot(path=FOLDER / f"{name}-{theme}.png")
                 page.close()
 
@@ -207,7 +284,7 @@ def main() -> None:
     ours, of_project = ({name: pages[name] for name in wanted if name in pages} for pages in (PAGES, PROJECT_PAGES))
     with running_browser() as browser, TemporaryDirectory() as temporary:
         if ours:
-            with running_catalog(routes_of=["frazil.console"]) as server:
+            with running_catalog(routes_of=["frazil.console"], project=declare(Path(temporary) / "shop")) as server:
                 build(server)
                 take(browser, server, ours)
         if of_operators := [name for name in wanted if name in OPERATOR_PAGES]:

@@ -31,10 +31,10 @@ function lastRun(row) {
 }
 
 const COLUMNS = [
-  { key: "label", title: "Table", width: "minmax(150px, 1fr)", cell: (row) => h("div", { class: "name" }, h("bdi", { class: "muted" }, `${row.namespace.join(".")}.`), h("bdi", { title: row.label }, oneLine(row.name))) },
-  { key: "health", title: "Health", width: "80px", least: 620, cell: (row) => h("div", { title: row.health.reasons.join(", ") }, health(row.health.level, false)) },
-  ...STEPS.filter(([step]) => SCORED.includes(step)).map(([step, title, about]) => ({ key: step, title, about, width: "84px", least: step === "compact" ? 400 : 560, cell: (row) => meter(row.steps?.[step]) })),
-  { key: "last", title: "Last run", width: "minmax(90px, 0.7fr)", cell: lastRun },
+  { key: "label", title: "Table", width: "minmax(140px, 1fr)", cell: (row) => h("div", { class: "name" }, h("bdi", { class: "muted" }, `${row.namespace.join(".")}.`), h("bdi", { title: row.label }, oneLine(row.name))) },
+  { key: "health", title: "Health", width: "74px", least: 620, cell: (row) => h("div", { title: row.health.reasons.join(", ") }, health(row.health.level, false)) },
+  ...STEPS.filter(([step]) => SCORED.includes(step)).map(([step, title, about]) => ({ key: step, title, about, width: "72px", least: step === "compact" ? 400 : 560, cell: (row) => meter(row.steps?.[step]) })),
+  { key: "last", title: "Last run", width: "minmax(80px, 0.7fr)", cell: lastRun },
 ];
 
 export async function page({ warehouse, query }, signal) {
