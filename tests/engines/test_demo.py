@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import requests
 
 DEMO = [sys.executable, "-m", "frazil", "demo"]
 
@@ -55,6 +57,41 @@ def revenue(text: str) -> list[list[list[str]]]:
     return [[line.split()[:3] for line in part.splitlines() if line.startswith(" 2024-")] for part in shown]
 
 
+def ask_console(folder: Path, path: str) -> Any:
+    """What a route of the console answers."""
+    endpoint = next(row["endpoint"] for row in ask(folder, "status") if row["service"] == "catalog")
+    answer = requests.get(f"{endpoint}/console/api/default/{path}", timeout=120)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def check_console(folder: Path) -> None:
+    """The console shows what the demo has done: pipelines and models, their runs, and a table that was compacted."""
+    shown = ask_console(folder, "pipelines?declared=wait")["boxes"]
+    boxes = {(box["kind"], box["label"]): box for box in shown}
+    pipelines = {label for kind, label in boxes if kind == "pipeline"}
+    assert pipelines >= {"daily_sales", "daily_customers", "uplink_events"}
+    models = {label: box["state"]["status"] for (kind, label), box in boxes.items() if kind == "model"}
+    assert models == dict.fromkeys(("silver.customers", "silver.orders", "gold.revenue"), "up to date")
+    (rows,) = ask(folder, "query", "SELECT count(*) AS n FROM lakehouse.sales")
+    assert boxes["table", "lakehouse.sales"]["rows"] == rows["n"]
+
+    runs = ask_console(folder, "namespaces/lakehouse/tables/sales/runs")["runs"]
+    assert [run["status"] for run in runs] == ["committed"] * 3  # the right day, the wrong one, the first load
+    first = runs[-1]
+    assert (first["rows"], first["duplicates"], first["quarantined"]) == (100_080, 320, 300)
+    (streamed,) = ask_console(folder, "namespaces/lakehouse/tables/uplink/runs")["runs"]
+    assert (streamed["rows_in"], streamed["rows"], streamed["quarantined"]) == (20_000, 19_624, 376)
+
+    upkeep = {
+        ".".join([*table["namespace"], table["name"]]): table for table in ask_console(folder, "upkeep")["tables"]
+    }
+    compacted = upkeep["lakehouse.uplink"]
+    assert (compacted["health"]["level"], compacted["last_run"]["outcome"]) == ("fine", "done")
+    assert compacted["last_run"]["saved_files"] > 0
+    assert "replace" in ask_console(folder, "namespaces/lakehouse/tables/uplink/snapshots")["operation"]
+
+
 def test_each_step_works_and_a_second_run_adds_nothing(tmp_path: Path) -> None:
     first = run(tmp_path / "demo", "--only", "tables,load,stream,transpile,rollback,upkeep")
     assert first.returncode == 0, first.stdout + first.stderr
@@ -84,6 +121,7 @@ def test_each_step_works_and_a_second_run_adds_nothing(tmp_path: Path) -> None:
         assert rows["n"] == 19_624  # of 20,000 messages; the others cannot be read
         states = {row["service"]: row["state"] for row in ask(tmp_path / "demo", "status")}
         assert {name for name, state in states.items() if state == "ready"} == {"object-store", "catalog", "spark"}
+        check_console(tmp_path / "demo")
     finally:
         subprocess.run([sys.executable, "-m", "frazil", "down"], cwd=tmp_path / "demo/sales", check=True)
     assert processes_of(tmp_path) == []
@@ -110,3 +148,16 @@ def test_vectors_are_searched_by_meaning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "shutil.rmtree" in done.stdout
     assert "turtle.TNavigator.circle" in done.stdout
+
+
+@pytest.mark.soak
+def test_an_interrupt_while_messages_are_streamed_leaves_no_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*DEMO, str(tmp_path / "demo"), "--only", "stream"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        assert any(line.startswith("micro-batch 1:") for line in demo.stdout)
+        demo.send_signal(signal.SIGINT)
+        said = demo.communicate(timeout=240)[1]
+    assert (demo.returncode, said.splitlines()[-1]) == (1, "Aborted!")
+    assert processes_of(tmp_path) == []
