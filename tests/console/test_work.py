@@ -74,9 +74,16 @@ def count(guarded: Guarded, token: str, *, seconds: float = 60, **headers: str) 
 
 @pytest.fixture
 def stopped(guarded: Guarded) -> Child:
-    """The only child, which waits for a job and does not run."""
-    assert count(guarded, guarded.token("ann")).status_code == 200
-    (child,) = children(guarded)
+    """The only child, Ann's, which waits for a job and does not run."""
+    return stop_child(guarded, guarded.token("ann"))
+
+
+def stop_child(guarded: Guarded, token: str) -> Child:
+    assert count(guarded, token).status_code == 200
+    *others, child = children(guarded)
+    for other in others:
+        other.end()
+        children(guarded).remove(other)
     os.kill(child.process.pid, signal.SIGSTOP)
     return child
 
@@ -88,7 +95,7 @@ def test_a_job_sees_what_its_caller_sees(guarded: Guarded) -> None:
     assert [answer.json() for answer in answers] == [{"tables": 1}, {"tables": 3}, {"tables": 1}]
     assert answers[0].headers["cache-control"] == "no-store"
     assert count(guarded, stranger).status_code == 404
-    (child,) = children(guarded)
+    (child,) = [child for child in children(guarded) if child.caller == "few"]
     shown = [Path(f"/proc/{child.process.pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
     assert not any(few.encode() in text for text in shown)
 
@@ -126,9 +133,18 @@ def test_the_work_ends_when_the_client_leaves(guarded: Guarded, stopped: Child) 
     assert wait_until(lambda: stopped.process.returncode == -signal.SIGKILL, 60)
 
 
-def test_a_token_that_is_revoked_meanwhile_is_refused_by_the_child(guarded: Guarded, stopped: Child) -> None:
+def test_a_child_does_the_jobs_of_one_caller(guarded: Guarded) -> None:
+    for name in ("ann", "bob", "ann", "few", "bob"):
+        assert count(guarded, guarded.token(name)).status_code == 200
+    callers = [child.caller for child in children(guarded)]
+    assert callers == ["few", "bob"]  # no more wait than may work at once
+    assert {child.process.poll() for child in children(guarded)} == {None}
+
+
+def test_a_token_that_is_revoked_meanwhile_is_refused_by_the_child(guarded: Guarded) -> None:
     leaver = guarded.token("leaver")
     guarded.grant("read", namespace("ns"), "leaver")
+    stopped = stop_child(guarded, leaver)
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(count, guarded, leaver)
         assert wait_until(lambda: not children(guarded), 60)
@@ -180,7 +196,7 @@ def test_a_caller_has_one_job_at_a_time_and_does_not_hold_up_others(
 
 def test_a_process_without_jobs_ends(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     assert count(guarded, guarded.token("ann")).status_code == 200
-    (child,) = children(guarded)
+    child = children(guarded)[-1]
     monkeypatch.setattr(work, "IDLE_SECONDS", 0.0)
     pool_of(guarded)._end_idle()
     assert (child.process.returncode, children(guarded)) == (0, [])

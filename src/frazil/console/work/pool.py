@@ -1,7 +1,8 @@
 """The server's side of the console's jobs: a few child processes, started when they are needed.
 
 A child that does not answer in time, or whose client has left, is killed: whatever library it is in, the work ends.
-A caller has one job at a time, so that none takes all children; it pays for the files that its job plans.
+A caller has one job at a time, so that none takes all children; it pays for the files that its job plans. A child does
+the jobs of one caller: what one leaves in its memory is not there for the next.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class ChildEnded(Exception):
 class Child:
     """One process, and the pipes to it."""
 
-    def __init__(self, options: str) -> None:
+    def __init__(self, options: str, caller: str | None = None) -> None:
+        self.caller = caller
         self._answers, theirs = os.pipe()
         self.idle_since = 0.0
         self._poll = select.poll()
@@ -154,9 +156,9 @@ class Pool:
         no room, else what `Child.ask` raises.
         """
         if caller is None:
-            return self._run(job, seconds=seconds, check=check)
+            return self._run(job, None, seconds=seconds, check=check)
         with self._turn(caller, check):
-            return self._run(job, seconds=seconds, check=check)
+            return self._run(job, caller, seconds=seconds, check=check)
 
     @contextmanager
     def _turn(self, caller: str, check: Check) -> Iterator[None]:
@@ -182,11 +184,11 @@ class Pool:
                     del self._lines[caller]
                 self._moved.notify_all()
 
-    def _run(self, job: bytes, *, seconds: float, check: Check) -> Done:
+    def _run(self, job: bytes, caller: str | None, *, seconds: float, check: Check) -> Done:
         if not self._room.acquire(blocking=False):
             raise TooBusy("Too many queries of the console are running", hint="try again in a moment")
         try:
-            child = self._take()
+            child = self._take(caller)
             try:
                 answer = child.ask(job, seconds=seconds, check=check)
             except BaseException:
@@ -200,13 +202,17 @@ class Pool:
             self._room.release()
         return answer
 
-    def _take(self) -> Child:
-        """A child that lives: the one that worked last, else a new one."""
+    def _take(self, caller: str | None) -> Child:
+        """A child of the caller that lives: the one that worked last, else a new one, in the place of another's."""
         while True:
             with self._lock:
-                child = self._idle.pop() if self._idle else None
+                child = next((child for child in reversed(self._idle) if child.caller == caller), None)
+                too_many = self._idle[:1] if child is None and len(self._idle) >= AT_ONCE else []
+                self._idle = [other for other in self._idle if other is not child and other not in too_many]
+            for other in too_many:
+                other.end()
             if child is None:
-                return Child(self._options)
+                return Child(self._options, caller)
             if child.process.poll() is None:
                 return child
             child.kill()
