@@ -70,9 +70,9 @@ def showing_progress(label: str, unit: str, total: int | None = None) -> Iterato
 
 def in_notebook() -> bool:
     """Whether a kernel of IPython runs this, which has a page to draw on; a shell in a terminal has none."""
-    ipython = sys.modules.get("IPython")  # imported by every kernel; nothing else needs it
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    # Every kernel has imported it long ago. Elsewhere a library may import it in another thread right now.
+    find = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return getattr(find() if find is not None else None, "kernel", None) is not None
 
 
 def _draw(bar: Bar, ended: threading.Event) -> None:
