@@ -45,7 +45,8 @@ def fresh_broker(tmp_path: Path) -> Iterator[Kafka]:
 def produce(service: Kafka, topic: str, *values: bytes) -> None:
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": service.endpoint})
+    # Without idempotence a request that is tried again may come in after the next one.
+    producer = Producer({"bootstrap.servers": service.endpoint, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(120) == 0
